@@ -1,0 +1,120 @@
+"""Where runs live on disk, and how a process announces itself there. Shared by the probe and the monitor.
+
+$NTSTOP_HOME/runs/<run id>/                     mode 0700
+    <host>-<pid>-<start time>/                  one a process; a restart or requeue is a new one (an attempt)
+        process.json                            `ProcessInfo`, written by temp + rename
+        core-000000.nts, core-000001.nts …      frames of the core stream, in segments; mode 0600
+        layers-000000.nts …                     frames of the layers stream
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+PROCESS_FILE = "process.json"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be known of a writer before any of its frames is read: who it is and where it can be heard."""
+
+    protocol: int
+    run: str
+    folder: str
+    writer: int
+    """The id in its frames."""
+    host: str
+    boot: str
+    pid_namespace: str
+    pid: int
+    started: float
+    """Seconds since boot, as in /proc/PID/stat."""
+    wall: float
+    """Unix time of the announcement."""
+    rank: int | None = None
+    world: int | None = None
+    attempt: int = 0
+    title: str | None = None
+    endpoint: str | None = None
+    """ZeroMQ address of the live socket; None: nobody can listen."""
+    probe: str = ""
+
+
+def home() -> Path:
+    """The folder of everything: `$NTSTOP_HOME`, else `${XDG_STATE_HOME:-~/.local/state}/ntstop`."""
+    if explicit := os.environ.get("NTSTOP_HOME"):
+        return Path(explicit).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser().absolute() / "ntstop"
+
+
+def runs_folder() -> Path:
+    """`home()/runs`."""
+    return home() / "runs"
+
+
+def safe_name(text: str) -> str:
+    """`text` as a file name: at most 100 ASCII letters, digits, dots, dashes and underscores, never empty."""
+    return _UNSAFE.sub("-", text).strip(".-")[:100] or "run"
+
+
+def process_folder_name(host: str, pid: int, started: float) -> str:
+    """`<host>-<pid>-<start time in hundredths of a second since boot>`."""
+    return f"{safe_name(host)}-{pid}-{round(started * 100)}"
+
+
+def segment_name(stream: str, number: int) -> str:
+    """File name of a segment of the stream "core" or "layers"."""
+    return f"{stream}-{number:06d}.nts"
+
+
+def write_process_info(folder: Path, info: ProcessInfo) -> None:
+    """Announce a writer: atomically, so that a reader sees the old file or the new one. Raises `OSError`."""
+    handle, temporary = tempfile.mkstemp(prefix=".process-", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(info)) + b"\n")
+        os.replace(temporary, folder / PROCESS_FILE)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_process_info(folder: Path) -> ProcessInfo:
+    """The announcement in a process folder. Raises `OSError`, or `ValueError` when it cannot be understood."""
+    try:
+        return msgspec.json.decode((folder / PROCESS_FILE).read_bytes(), type=ProcessInfo)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{folder / PROCESS_FILE}: {error}") from error
+
+
+def process_start_time(pid: int) -> float | None:
+    """Start of a process in seconds since boot, None when there is no such process (or no /proc)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The command name, in parentheses, may itself hold spaces and parentheses.
+    ticks = int(stat.rpartition(")")[2].split()[19])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def boot_id() -> str:
+    """Changes with every boot of the host; "" where the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def pid_namespace() -> str:
+    """Name of this process's pid namespace, in which alone its pid means something; "" where unknown."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

@@ -1,0 +1,69 @@
+"""The one contract between the probe and everything that reads it: records, columns and frames.
+
+A *frame* (`frames`) carries a batch of *records* (`records`); numbers inside records travel as packed *columns*
+(`columns`). The file, the socket and a pipe carry the same frames, so live, late attach and replay are one code path.
+"""
+
+from .columns import Column, pack, unpack
+from .frames import (
+    HEADER_SIZE,
+    MAGIC,
+    MAX_PAYLOAD,
+    STREAM_CORE,
+    STREAM_LAYERS,
+    Frame,
+    FrameReader,
+    encode_frame,
+    stream_prefix,
+)
+from .records import (
+    PROTOCOL,
+    Allocator,
+    Device,
+    Event,
+    Heartbeat,
+    Hello,
+    Host,
+    Layers,
+    Manifest,
+    ProbeStatus,
+    Record,
+    Scalars,
+    Schema,
+    Stack,
+    Steps,
+    decode_batch,
+    encode_batch,
+)
+
+__all__ = [
+    "HEADER_SIZE",
+    "MAGIC",
+    "MAX_PAYLOAD",
+    "PROTOCOL",
+    "STREAM_CORE",
+    "STREAM_LAYERS",
+    "Allocator",
+    "Column",
+    "Device",
+    "Event",
+    "Frame",
+    "FrameReader",
+    "Heartbeat",
+    "Hello",
+    "Host",
+    "Layers",
+    "Manifest",
+    "ProbeStatus",
+    "Record",
+    "Scalars",
+    "Schema",
+    "Stack",
+    "Steps",
+    "decode_batch",
+    "encode_batch",
+    "encode_frame",
+    "pack",
+    "stream_prefix",
+    "unpack",
+]

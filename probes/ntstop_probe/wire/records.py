@@ -1,0 +1,297 @@
+"""The records a run is made of, as tagged array-like msgspec Structs in MessagePack.
+
+Fields are only ever appended, with defaults: an older reader ignores what it does not know, a newer one fills in what
+an older writer did not send. Seconds everywhere; bytes everywhere; norms are 2-norms in float32. `t` is always the
+writer's monotonic clock (`time.monotonic()`), which `Hello` and `Heartbeat` pair with the wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from .columns import Column
+
+PROTOCOL = 1
+"""Raised only when an old reader would misread the records; appended fields and new tags do not raise it."""
+
+
+class Manifest(msgspec.Struct, array_like=True, frozen=True):
+    """What makes a run repeatable, captured by the probe at start. Empty or None: could not be known."""
+
+    command: list[str] = []
+    cwd: str = ""
+    environment: dict[str, str] = {}
+    git_sha: str | None = None
+    git_dirty: bool | None = None
+    seed: int | None = None
+    versions: dict[str, str] = {}
+    hardware: dict[str, str] = {}
+    layout: dict[str, str] = {}
+    """How the world is laid out: world, rank, local_rank, nodes, backend, launcher."""
+    precision: str | None = None
+    optimizers: list[dict[str, Any]] = []
+    """One a optimizer: {"class": str, "groups": [{"lr": .., "weight_decay": .., "params": int (tensors), ..}]}."""
+    trainable_parameters: int | None = None
+    frozen_parameters: int | None = None
+    batch_size: int | None = None
+    config: Any = None
+    data_hash: str | None = None
+    workers: int | None = None
+    """Worker processes of the training DataLoader."""
+
+
+class Hello(msgspec.Struct, tag="hello", array_like=True, frozen=True):
+    """Who is writing. First record of every segment, repeated when it changes and when a viewer joins."""
+
+    protocol: int
+    run: str
+    writer: str
+    """Name of the writer's folder, `<host>-<pid>-<start time>`."""
+    host: str
+    boot: str
+    pid_namespace: str
+    pid: int
+    started: float
+    """Start time of the process, seconds since boot (field 22 of /proc/PID/stat over the clock tick)."""
+    attempt: int
+    t: float
+    wall: float
+    """Unix time at the moment `t`."""
+    rank: int | None = None
+    world: int | None = None
+    total_steps: int | None = None
+    title: str | None = None
+    probe: str = ""
+    """Version of ntstop-probe."""
+    manifest: Manifest = Manifest()
+
+
+class Steps(msgspec.Struct, tag="steps", array_like=True, frozen=True):
+    """A block of consecutive steps, one column a field, every column `count` long; an absent column was not measured.
+
+    A step closes at the loader's `next()` after an optimizer step; without a loader, when an optimizer steps again.
+    The phases are host seconds unless `clocks` says "device", and add up to `duration`.
+    """
+
+    count: int
+    ordinal: int
+    """Number of the first step of the block in this process, from 0; the others follow one by one."""
+    t: Column
+    """f8: the end of each step."""
+    duration: Column | None = None
+    """f4 seconds, from the end of the step before; missing for the first step of all."""
+    step: Column | None = None
+    """i8: the job's own global step, where it is known."""
+    step_source: str = ""
+    """Where `step` comes from: "user", "optimizer", "trainer"; "" when it is the ordinal."""
+    attempt: int = 0
+    epoch: Column | None = None
+    samples: Column | None = None
+    """i8, cumulative."""
+    tokens: Column | None = None
+    """i8, cumulative."""
+    micro: Column | None = None
+    """i4: backward passes in the step."""
+    optimizers: Column | None = None
+    """i4: optimizer steps in the step."""
+    losses: dict[str, Column] = {}
+    """f8 by root: "loss" (averaged over micro-batches), "loss/1" … for further roots of one step (a GAN)."""
+    lrs: dict[str, Column] = {}
+    """f8 by optimizer and group: "lr", "lr/0.1", "lr/1.0" …"""
+    phases: dict[str, Column] = {}
+    """f4 seconds by phase: "data", "forward" (or "input+forward"), "backward", "optimizer", "other"."""
+    clocks: dict[str, str] = {}
+    """Phases that are not on the host's clock: {"forward": "device"}."""
+    grad_norm: Column | None = None
+    """f8: global gradient norm before clipping, unscaled."""
+    clip: Column | None = None
+    """f4: clip coefficient, 1 when nothing was clipped."""
+    loss_scale: Column | None = None
+    skipped: Column | None = None
+    """u1: 1 when the optimizer was kept from stepping (AMP overflow)."""
+
+
+class Schema(msgspec.Struct, tag="schema", array_like=True, frozen=True):
+    """Names of the layers (one a parameter) that a `Layers` record with the same `id` carries, in order."""
+
+    id: int
+    names: list[str]
+    numel: list[int] = []
+    """Elements of each parameter."""
+    dtypes: list[str] = []
+    frozen: list[bool] = []
+    """True where `requires_grad` is False."""
+    in_optimizer: list[bool] = []
+    """True where an optimizer holds this very tensor."""
+
+
+class Layers(msgspec.Struct, tag="layers", array_like=True, frozen=True):
+    """Numbers of every layer at one sampled step; every column is as long as the schema's names.
+
+    Fields: "grad_norm" (before clipping, unscaled), "param_norm" (before the update), "update_ratio" (‖Δw‖/‖w‖ from a
+    strided sample, about ±5 %), "grad_zero" (share of gradient elements that are exactly 0), "grad_nonfinite" (u1).
+    """
+
+    schema: int
+    ordinal: int
+    step: int | None
+    t: float
+    columns: dict[str, Column] = {}
+    interval: int = 1
+    """Steps between this sample and the one before, at the interval then in force."""
+
+
+class Device(msgspec.Struct, tag="device", array_like=True, frozen=True):
+    """One accelerator at one moment. None: the driver did not say (MIG, permissions), never 0."""
+
+    t: float
+    index: int
+    uuid: str = ""
+    name: str = ""
+    utilization: float | None = None
+    """Percent of the last sampling period in which a kernel ran."""
+    memory_used: int | None = None
+    memory_total: int | None = None
+    power: float | None = None
+    """Watts."""
+    power_limit: float | None = None
+    temperature: float | None = None
+    """Degrees Celsius."""
+    throttle: list[str] = []
+    ecc_uncorrected: int | None = None
+
+
+class Host(msgspec.Struct, tag="host", array_like=True, frozen=True):
+    """The process and its host at one moment. CPU in cores (1.0 = one core busy)."""
+
+    t: float
+    process_cpu: float | None = None
+    process_rss: int | None = None
+    host_cpu: float | None = None
+    """Cores busy on the whole host."""
+    cores: int | None = None
+    """Cores this process may use."""
+    memory_used: int | None = None
+    memory_total: int | None = None
+    children_cpu: float | None = None
+    children_rss: int | None = None
+    children: int | None = None
+    """Child processes, such as loader workers."""
+
+
+class Allocator(msgspec.Struct, tag="allocator", array_like=True, frozen=True):
+    """The CUDA caching allocator of one device, bytes now and counts since the start."""
+
+    t: float
+    index: int
+    allocated: int | None = None
+    reserved: int | None = None
+    active: int | None = None
+    inactive_split: int | None = None
+    retries: int | None = None
+    ooms: int | None = None
+
+
+class Scalars(msgspec.Struct, tag="scalar", array_like=True, frozen=True):
+    """Numbers the user logged together."""
+
+    t: float
+    step: int | None
+    """The step the user named; None: the step it was logged in, `ordinal`."""
+    ordinal: int
+    values: dict[str, float] = {}
+
+
+class Event(msgspec.Struct, tag="event", array_like=True, frozen=True):
+    """Something that happened once.
+
+    Kinds: "checkpoint", "evaluation", "epoch", "resume", "exception", "exit", "mark", "warning" (the probe switched
+    something off or could not do it: `text` says what), "sampling" (an interval changed).
+    `data` holds plain values; an exit carries {"code": int | None}.
+    """
+
+    t: float
+    kind: str
+    text: str = ""
+    ordinal: int | None = None
+    step: int | None = None
+    duration: float | None = None
+    data: dict[str, Any] = {}
+
+
+class Stack(msgspec.Struct, array_like=True, frozen=True):
+    """Where a thread stands: "function (file:line)", outermost first."""
+
+    thread: str
+    frames: list[str]
+
+
+class ProbeStatus(msgspec.Struct, array_like=True, frozen=True):
+    """What the probe costs and what it has lost, since the start."""
+
+    cost: float | None = None
+    """Seconds on the training thread per step, mean over the last beats; None before the first step."""
+    share: float | None = None
+    """`cost` over the step time."""
+    dropped: int = 0
+    """Rows the bounded queue had no room for."""
+    unrecorded: int = 0
+    """Frames that could not be written to the recording."""
+    layer_interval: int | None = None
+    viewers: int = 0
+    disabled: list[str] = []
+    """Parts that failed and switched themselves off."""
+    publisher_cpu: float | None = None
+    """CPU seconds per second of the publisher thread."""
+
+
+class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True, frozen=True):
+    """Once a second from the publisher thread: the process runs, and this is the phase the training thread is in."""
+
+    t: float
+    wall: float
+    phase: str
+    """"start" (before the first step), "data", "forward", "backward", "optimizer", "other", "eval", "checkpoint",
+    "collective", "idle" (training has ended)."""
+    age: float
+    """Seconds in that phase."""
+    ordinal: int
+    """Steps finished."""
+    stacks: list[Stack] = []
+    """Filled when the phase has not moved for some seconds."""
+    probe: ProbeStatus = ProbeStatus()
+    reason: str = ""
+    """Why there are no steps yet: "torch not imported", "no optimizer step yet" …; "" when there are."""
+
+
+Record = Hello | Steps | Schema | Layers | Device | Host | Allocator | Scalars | Event | Heartbeat
+
+_encoder = msgspec.msgpack.Encoder()
+_batch_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_record_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+def encode_batch(records: Sequence[Record]) -> bytes:
+    """A payload: the MessagePack list of `records`."""
+    return _encoder.encode(records)
+
+
+def decode_batch(payload: bytes) -> tuple[list[Record], int]:
+    """The records of a payload and the number that was skipped (an unknown tag, a field of the wrong type).
+
+    Never raises: a payload that is no list of records counts as one skipped.
+    """
+    try:
+        raws = _batch_decoder.decode(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return [], 1
+    records, skipped = [], 0
+    for raw in raws:
+        try:
+            records.append(_record_decoder.decode(raw))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            skipped += 1
+    return records, skipped
