@@ -1,0 +1,39 @@
+"""Where the training thread stands, in plain attributes that any thread may read without a lock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Progress:
+    """Written by the training thread only, one attribute at a time, which the interpreter does atomically."""
+
+    phase: str = "start"
+    since: float = field(default_factory=time.monotonic)
+    """Monotonic seconds at which the phase began."""
+    steps: int = 0
+    """Steps finished: the ordinal of the step that is open."""
+    step: int | None = None
+    """The job's own global step, when known."""
+    thread: int = field(default_factory=threading.get_ident)
+    """Ident of the training thread."""
+    cost: float = 0.0
+    """Seconds the probe has spent on the training thread, in all."""
+    step_time: float | None = None
+    """Seconds, smoothed over the last steps."""
+    layer_interval: int | None = None
+    """Steps from one layer sample to the next; None: layers are not sampled."""
+    saw_torch: bool = False
+    saw_backward: bool = False
+    saw_optimizer: bool = False
+    saw_loader: bool = False
+    disabled: list[str] = field(default_factory=list)
+    """Parts of the probe that failed and switched themselves off, each "name: reason"."""
+
+    def enter(self, phase: str, now: float) -> None:
+        """The training thread is in `phase` since `now` (monotonic seconds)."""
+        self.phase = phase
+        self.since = now
