@@ -142,7 +142,8 @@ def _script(command: Sequence[str]) -> str:
 
 
 def _one_of_many(environment: Mapping[str, str]) -> bool:
-    return any(environment.get(name, "1") not in ("", "0", "1") for name in ("WORLD_SIZE", "SLURM_NTASKS"))
+    # SLURM_NTASKS is set in batch scripts too, where only one process runs; the step's count is not.
+    return any(environment.get(name, "1") not in ("", "0", "1") for name in ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS"))
 
 
 def _cannot_start(command: Sequence[str], error: OSError) -> LaunchError:

@@ -1,0 +1,131 @@
+"""The command line. What a command does is imported when it runs: `--help` costs click and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from ntstop import __version__
+from ntstop.demo.fault_names import FAULTS
+
+PASS_ON = {"allow_interspersed_args": False}
+"""For a command that takes another command: what stands behind its first word is the other's."""
+
+_FAULTS_HELP = "\b\nFaults:\n" + "\n".join(f"  {name:<12}{text}" for name, text in FAULTS.items())
+
+
+class RunOrCommand(click.Group):
+    """A group whose first word may also be a run: `ntstop ls` is a command, `ntstop train-k7q2` opens a run."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None:
+            return open_run.name, open_run, args
+        return super().resolve_command(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage("ntstop", "[RUN]")
+        formatter.write_usage("ntstop", "COMMAND [ARGS]...", prefix="       ")
+
+
+@click.group(cls=RunOrCommand, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="ntstop %(version)s")
+@click.pass_context
+def ntstop(ctx: click.Context) -> int:
+    """top for a neural-network training run.
+
+    Alone it opens the newest live run; with RUN (an id, its beginning, or a folder) that one, live or finished.
+    It only looks: nothing it does touches the job.
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from ntstop.commands.open import open_newest
+
+    return open_newest()
+
+
+@click.command("ntstop RUN")
+@click.argument("run")
+def open_run(run: str) -> int:
+    """Open a run by id, unique prefix or folder."""
+    from ntstop.commands.open import open_target
+
+    return open_target(run)
+
+
+@ntstop.command("ls")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--all", "-a", "show_all", is_flag=True, help="Every run, not only the newest twenty.")
+def list_runs(as_json: bool, show_all: bool) -> int:
+    """List runs: state, steps, age, last loss, rate."""
+    from ntstop.commands.ls import list_runs
+
+    return list_runs(as_json=as_json, show_all=show_all)
+
+
+@ntstop.command("run", context_settings=PASS_ON)
+@click.option("--watch", is_flag=True, help="Open the terminal too; the command's output goes to a file.")
+@click.option("--title", help="A title for people.")
+@click.option("--name", "run", metavar="RUN_ID", help="The run's id; that of an older run makes this its next attempt.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run_command(watch: bool, title: str | None, run: str | None, command: tuple[str, ...]) -> int:
+    """Start a training command with the probe in it: ntstop run -- python train.py
+
+    Exit code, signals, stdin and stdout are the command's own. With --watch, quitting the viewer leaves the job
+    running, and ntstop waits for it.
+    """
+    from ntstop.commands.run import run_command
+
+    return run_command(command, watch=watch, title=title, run=run)
+
+
+@ntstop.command("demo", epilog=_FAULTS_HELP)
+@click.option("--fault", type=click.Choice(sorted(FAULTS)), help="A real fault to switch on (see below).")
+@click.option("--at", type=click.IntRange(min=1), metavar="N", help="Step from which the fault acts.  [150, or half]")
+@click.option("--steps", type=click.IntRange(min=2), metavar="N", help="Steps to train.  [3000; headless 300]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the weights and of the data's order.")
+@click.option("--headless", is_flag=True, help="Train without a screen, then print a summary.")
+def demo(fault: str | None, at: int | None, steps: int | None, seed: int, headless: bool) -> int:
+    """Train a small real transformer beside the terminal, on this Python's own sources."""
+    from ntstop.commands.demo import run_demo
+
+    return run_demo(fault=fault, at=at, steps=steps, seed=seed, headless=headless)
+
+
+@ntstop.command("diagnose")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.option("--json", "style", flag_value="json", help="One JSON object a target, one a line.")
+@click.option("--md", "style", flag_value="md", help="Cards in Markdown.")
+def diagnose(targets: tuple[str, ...], style: str | None) -> int:
+    """Say what is wrong with runs, with numbers.
+
+    Exits 0 with nothing at warning or above, 1 with something, 2 when a target can't be read.
+    """
+    from ntstop.commands.diagnose import diagnose
+
+    return diagnose(targets, style or "text")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the console script. Bad input is one line on stderr and exit code 2; ctrl-c is 130."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        result: Any = ntstop.main(arguments, prog_name="ntstop", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        click.echo(f"ntstop: {error.format_message()}", err=True)
+        return error.exit_code if error.exit_code != 1 else 2
+    except click.Abort:
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe has gone; without this the interpreter complains once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return result if isinstance(result, int) else 0
