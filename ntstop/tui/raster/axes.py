@@ -1,0 +1,95 @@
+"""The axes around a plot: labels of constant width, step numbers, and what happened when."""
+
+from __future__ import annotations
+
+from ..text import cell_width, fit
+from .ink import Ink
+from .picture import Picture
+from .scale import XScale, YScale, linear_ticks, nice_step, step_label
+from .spec import Box, ChartSpec, Glyphs
+
+CELLS_A_TICK = 14
+"""Cells between the labels of the x axis, at least."""
+
+MARKERS: dict[str, tuple[str, str, Ink]] = {
+    "mark": ("•", "^", Ink.MARK),
+    "epoch": ("╵", "'", Ink.AXIS),
+    "eval": ("◆", "v", Ink.MARK),
+    "checkpoint": ("⚑", "c", Ink.INFO),
+    "resume": ("↺", "r", Ink.INFO),
+    "info": ("●", "i", Ink.INFO),
+    "warning": ("▲", "!", Ink.WARNING),
+    "critical": ("✖", "X", Ink.CRITICAL),
+}
+"""Glyph, ASCII glyph and ink of each kind of marker; where two fall into one cell, the later in this order is seen."""
+_WEIGHT = {kind: weight for weight, kind in enumerate(MARKERS)}
+
+
+def draw_y_axis(picture: Picture, box: Box, y: YScale, spec: ChartSpec, most: int) -> None:
+    """The axis line with a label at each tick, and a quiet dotted line across the plot."""
+    plain = spec.glyphs is Glyphs.ASCII
+    if box.left:
+        for row in range(box.top, box.bottom):
+            picture.write(row, box.left - 1, "|" if plain else "│", Ink.AXIS)
+    for position, label in y.ticks(most):
+        if not -1e-6 <= position <= 1 + 1e-6:
+            continue
+        row = box.bottom - 1 - min(int(position * box.height), box.height - 1)
+        picture.codes[row, box.left : box.right : 4] = ord("." if plain else "·")
+        picture.ink[row, box.left : box.right : 4] = Ink.GRID
+        if box.left > 2:
+            picture.write(row, 0, fit(label, box.left - 2, right=True), Ink.DIM)
+            picture.write(row, box.left - 1, "+" if plain else "┤", Ink.AXIS)
+
+
+def draw_x_axis(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> None:
+    """The axis line, ticks, and step numbers below; the cursor's own step replaces the labels it would cover."""
+    if box.bottom >= picture.height:
+        return
+    plain = spec.glyphs is Glyphs.ASCII
+    if box.left:
+        picture.write(box.bottom, box.left - 1, "+" if plain else "└", Ink.AXIS)
+    picture.write(box.bottom, box.left, ("-" if plain else "─") * box.width, Ink.AXIS)
+    most = max(box.width // CELLS_A_TICK, 1)
+    spacing = nice_step(cells.x1 - cells.x0, most)
+    end = box.left
+    cursor = _draw_cursor_label(picture, box, cells, spec, spacing)
+    for step in linear_ticks(cells.x0, cells.x1, most):
+        column = cells.column(step)
+        if not 0 <= column < box.width:
+            continue
+        picture.write(box.bottom, box.left + column, "+" if plain else "┬", Ink.AXIS)
+        label = step_label(step, spacing)
+        start = _centred(box, picture.width, column, label)
+        stop = start + len(label)
+        if start < end or (cursor and start <= cursor[1] and stop >= cursor[0]):
+            continue
+        end = picture.write(box.bottom + 1, start, label, Ink.DIM) + 1
+
+
+def _draw_cursor_label(
+    picture: Picture, box: Box, cells: XScale, spec: ChartSpec, spacing: float
+) -> tuple[int, int] | None:
+    """The step under the cursor, below the axis; where it stands, or None without a cursor."""
+    if spec.cursor_x is None or not cells.x0 <= spec.cursor_x <= cells.x1:
+        return None
+    label = f"{spec.cursor_x:,.0f}" if spacing >= 1 else f"{spec.cursor_x:g}"
+    start = _centred(box, picture.width, cells.column(spec.cursor_x), label)
+    return start, picture.write(box.bottom + 1, start, label, Ink.CURSOR)
+
+
+def _centred(box: Box, width: int, column: int, label: str) -> int:
+    """Where to write a label so that its middle is under a plot column, inside the picture."""
+    return max(min(box.left + column - (cell_width(label) - 1) // 2, width - cell_width(label)), 0)
+
+
+def draw_markers(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> None:
+    """A glyph on the x axis for each marker inside the range."""
+    if box.bottom >= picture.height:
+        return
+    for marker in sorted(spec.markers, key=lambda marker: _WEIGHT[marker.kind]):
+        if cells.x0 <= marker.x <= cells.x1:
+            glyph, plain, ink = MARKERS[marker.kind]
+            picture.write(
+                box.bottom, box.left + cells.column(marker.x), plain if spec.glyphs is Glyphs.ASCII else glyph, ink
+            )

@@ -1,0 +1,247 @@
+"""A chart specification to a picture: curves over steps, drawn in dots, with quiet axes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .axes import draw_markers, draw_x_axis, draw_y_axis
+from .canvas import ASCII_BAND, ASCII_LINES, DOTS_X, DOTS_Y, Canvas, characters
+from .columns import Columns, reduce_to_columns
+from .ink import Ink, band_of
+from .legend import draw_legend
+from .picture import SPACE, Picture
+from .scale import XScale, YScale, steady_range, y_scale
+from .spec import Box, ChartSpec, Glyphs, Trace
+
+ROWS_A_TICK = 3
+"""Rows between the labels of the y axis, at least."""
+
+
+def plot(spec: ChartSpec) -> Picture:
+    """Draw `spec` in `spec.width` × `spec.height` cells. Takes any float; too small a size draws what fits."""
+    picture = Picture.blank(spec.width, spec.height)
+    box = plot_box(spec)
+    if box.width < 1 or box.height < 1:
+        return picture
+    x_range = x_range_of(spec)
+    x = XScale(*x_range, box.width * DOTS_X)
+    curves = [_Curve.of(trace, x, spec.log) for trace in spec.traces]
+    y = _y_scale(spec, curves, box.height)
+    if y is None:
+        _say(picture, box, spec.empty)
+    else:
+        draw_y_axis(picture, box, y, spec, max(box.height // ROWS_A_TICK, 1))
+        _draw_levels(picture, box, y, spec)
+        _draw_curves(picture, box, y, curves, spec.glyphs)
+    cells = XScale(*x_range, box.width)
+    _draw_spans(picture, box, cells, spec)
+    _draw_nonfinite(picture, box, curves, spec.glyphs)
+    draw_x_axis(picture, box, cells, spec)
+    draw_markers(picture, box, cells, spec)
+    _draw_cursor(picture, box, cells, spec)
+    if spec.legend and box.top:
+        draw_legend(picture, box, spec, [(curve.columns.bad_count, curve.dropped) for curve in curves])
+    return picture
+
+
+def plot_box(spec: ChartSpec) -> Box:
+    """Where the plot stands: what the legend, the labels and the axes leave of it. Small sizes lose those first."""
+    left = min(spec.gutter, spec.width) if spec.width >= 3 * spec.gutter else 0
+    top = 1 if spec.legend and spec.height >= 5 else 0
+    below = 2 if spec.height >= 6 else 1 if spec.height >= 4 else 0
+    return Box(left, top, max(spec.width - left, 0), max(spec.height - top - below, 0))
+
+
+def x_range_of(spec: ChartSpec) -> tuple[float, float]:
+    """The steps at the left and right edge: as specified, else the rounded extent of the data."""
+    if spec.x_range is not None:
+        x0, x1 = spec.x_range
+        return (x0, x1) if math.isfinite(x1 - x0) and x1 > x0 else steady_range(x0, x1)
+    ends = [(float(x.min()), float(x.max())) for x in (t.x[np.isfinite(t.x)] for t in spec.traces) if len(x)]
+    if not ends:
+        return 0.0, 1.0
+    return steady_range(min(first for first, _ in ends), max(last for _, last in ends))
+
+
+def x_at(spec: ChartSpec, column: int) -> float | None:
+    """The step at a cell column of the picture; None outside of the plot."""
+    box = plot_box(spec)
+    if not box.left <= column < box.right:
+        return None
+    return XScale(*x_range_of(spec), box.width).value(column - box.left)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Curve:
+    """A trace, reduced to the columns of this plot."""
+
+    trace: Trace
+    columns: Columns
+    index: int = 0
+    dropped: int = 0
+    """Values that a log axis cannot show."""
+
+    @classmethod
+    def of(cls, trace: Trace, x: XScale, log: bool) -> _Curve:
+        """Reduce; on a log axis what is at or below zero becomes a gap, not a mark."""
+        y, nonfinite, lo, dropped = trace.y, trace.nonfinite, trace.lo, 0
+        if log:
+            with np.errstate(invalid="ignore"):
+                low = y <= 0
+            if nonfinite is None:
+                nonfinite = (~np.isfinite(y)).astype(np.int64)
+            if low.any():
+                inside = (trace.x >= x.x0) & (trace.x <= x.x1)
+                dropped = int((low & inside & np.isfinite(y)).sum())
+                y = np.where(low, np.nan, y)
+            if lo is not None:
+                # A band that reaches to zero begins at the line: its lower edge is not on the axis.
+                with np.errstate(invalid="ignore"):
+                    lo = np.where(lo <= 0, y, lo)
+        columns = reduce_to_columns(
+            trace.x, y, x.x0, x.x1, x.columns, lo=lo, hi=trace.hi, nonfinite=nonfinite, segment=trace.segment
+        )
+        return cls(trace, columns, dropped=dropped)
+
+    @property
+    def banded(self) -> bool:
+        """Whether a band stands behind the line."""
+        return self.trace.lo is not None and self.trace.hi is not None
+
+
+def _y_scale(spec: ChartSpec, curves: list[_Curve], rows: int) -> YScale | None:
+    """The y axis: as specified, else around the lines. None without a single value."""
+    most = max(rows // ROWS_A_TICK, 1)
+    if spec.y_range is not None:
+        low, high = spec.y_range
+        if math.isfinite(low) and math.isfinite(high) and low < high and not (spec.log and low <= 0):
+            return YScale(math.log10(low), math.log10(high), True) if spec.log else YScale(low, high)
+    lines = [
+        (curve.columns.mean if curve.banded else part)
+        for curve in curves
+        for part in (curve.columns.lo, curve.columns.hi)
+    ]
+    values = np.concatenate(lines) if lines else np.empty(0)
+    if not len(values):
+        return None
+    low, high = float(values.min()), float(values.max())
+    # The band of a noisy curve may reach out as far again as the line itself does; beyond that it is cut off.
+    room = (math.log10(high) - math.log10(low)) if spec.log else high / 2 - low / 2
+    for curve in (curve for curve in curves if curve.banded and len(curve.columns.lo)):
+        reach = float(np.fmin.reduce(curve.columns.lo)), float(np.fmax.reduce(curve.columns.hi))
+        if spec.log:
+            low, high = min(low, max(reach[0], low / 10**room)), max(high, min(reach[1], high * 10**room))
+        else:
+            low, high = min(low, max(reach[0], low - room)), max(high, min(reach[1], high + room))
+    return y_scale(low, high, spec.log, most)
+
+
+def _draw_curves(picture: Picture, box: Box, y: YScale, curves: list[_Curve], glyphs: Glyphs) -> None:
+    """Bands first, then lines over all bands, then single values; later traces over earlier ones."""
+    top = box.height * DOTS_Y - 1
+    for curve in curves:
+        if curve.banded and curve.trace.kind == "line":
+            canvas = Canvas(box.width, box.height)
+            columns = curve.columns
+            canvas.fill(columns.column, y.position(columns.lo) * top, y.position(columns.hi) * top)
+            _lay(picture, box, canvas.cells(), band_of(curve.trace.ink), glyphs, ASCII_BAND)
+    lines = [curve for curve in curves if curve.trace.kind == "line"]
+    drawn = np.zeros((box.height, box.width), np.uint8)
+    for index, curve in enumerate(lines):
+        canvas = Canvas(box.width, box.height)
+        columns = curve.columns
+        if curve.banded:
+            means = y.position(columns.mean) * top
+            canvas.line(columns.column, means, means, columns.joined)
+        else:
+            canvas.line(columns.column, y.position(columns.first) * top, y.position(columns.last) * top, columns.joined)
+            canvas.fill(columns.column, y.position(columns.lo) * top, y.position(columns.hi) * top)
+        dots = canvas.cells()
+        drawn = np.where(dots > 0, drawn | dots, drawn)
+        both = np.where(dots > 0, drawn, 0).astype(np.uint8)
+        _lay(picture, box, both, curve.trace.ink, glyphs, ASCII_LINES[index % len(ASCII_LINES)])
+    for curve in curves:
+        if curve.trace.kind == "points":
+            _draw_points(picture, box, y, curve, glyphs)
+
+
+def _lay(picture: Picture, box: Box, dots: NDArray[np.uint8], ink: Ink, glyphs: Glyphs, mark: str) -> None:
+    """Put the cells that have dots into the picture."""
+    hit = dots > 0
+    area = slice(box.top, box.bottom), slice(box.left, box.right)
+    picture.codes[area][hit] = characters(dots, glyphs, mark)[hit]
+    picture.ink[area][hit] = ink
+
+
+def _draw_points(picture: Picture, box: Box, y: YScale, curve: _Curve, glyphs: Glyphs) -> None:
+    """A glyph in the cell of each value."""
+    position = y.position(curve.columns.mean)
+    shown = (position > -0.01) & (position < 1.01)
+    rows = box.bottom - 1 - np.clip(position[shown] * box.height, 0, box.height - 1).astype(np.int64)
+    columns = box.left + curve.columns.column[shown] // DOTS_X
+    picture.codes[rows, columns] = ord("@" if glyphs is Glyphs.ASCII else "◆")
+    picture.ink[rows, columns] = curve.trace.ink
+
+
+def _draw_nonfinite(picture: Picture, box: Box, curves: list[_Curve], glyphs: Glyphs) -> None:
+    """A cross at the top of each column in which something was NaN or infinite."""
+    for curve in curves:
+        columns = box.left + curve.columns.bad // DOTS_X
+        picture.codes[box.top, columns] = ord("x" if glyphs is Glyphs.ASCII else "✕")
+        picture.ink[box.top, columns] = Ink.NONFINITE
+
+
+def _draw_levels(picture: Picture, box: Box, y: YScale, spec: ChartSpec) -> None:
+    """Lines and ranges of values, behind everything that is drawn later."""
+    for level in spec.levels:
+        edges = y.position(np.array([level.low, level.low if level.high is None else level.high], np.float64))
+        if not np.isfinite(edges).all():
+            continue
+        low, high = sorted(np.clip(edges, -1.0, 2.0).tolist())
+        first, last = (box.bottom - 1 - math.floor(edge * box.height * 0.999999) for edge in (high, low))
+        if last < box.top or first >= box.bottom:
+            continue
+        rows = slice(max(first, box.top), min(last, box.bottom - 1) + 1)
+        if level.high is None:
+            picture.codes[rows, box.left : box.right] = ord("-" if spec.glyphs is Glyphs.ASCII else "╌")
+            picture.ink[rows, box.left : box.right] = level.ink
+        else:
+            picture.ground[rows, box.left : box.right] = level.ink
+        if level.label and box.width > 2 * len(level.label):
+            picture.write(rows.start, box.right - len(level.label) - 1, level.label, level.ink)
+
+
+def _draw_spans(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> None:
+    """Shade stretches of steps: by ground, and where there are no colours by filling what is blank."""
+    for span in spec.spans:
+        if not span.x0 <= span.x1 or span.x1 < cells.x0 or span.x0 > cells.x1:
+            continue
+        first, last = cells.column(max(span.x0, cells.x0)), cells.column(min(span.x1, cells.x1))
+        area = slice(box.top, box.bottom), slice(box.left + first, box.left + last + 1)
+        picture.ground[area] = span.ink
+        if spec.mono:
+            blank = picture.codes[area] == SPACE
+            picture.codes[area][blank] = ord("." if spec.glyphs is Glyphs.ASCII else "░")
+            picture.ink[area][blank] = Ink.GRID
+
+
+def _draw_cursor(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> None:
+    """A thin column through what is blank; what is drawn keeps its glyph and gets the cursor's ground."""
+    if spec.cursor_x is None or not cells.x0 <= spec.cursor_x <= cells.x1:
+        return
+    column = box.left + cells.column(spec.cursor_x)
+    codes, rows = picture.codes[:, column], slice(box.top, box.bottom)
+    free = np.isin(picture.ink[rows, column], (Ink.NONE, Ink.GRID, Ink.HEALTHY))
+    codes[rows][free] = ord("|" if spec.glyphs is Glyphs.ASCII else "│")
+    picture.ink[rows, column][free] = Ink.CURSOR
+    picture.ground[rows, column][~free] = Ink.CURSOR
+
+
+def _say(picture: Picture, box: Box, sentence: str) -> None:
+    """A sentence in the middle of an empty plot."""
+    start = box.left + max((box.width - len(sentence)) // 2, 0)
+    picture.write(box.top + (box.height - 1) // 2, start, sentence, Ink.DIM)

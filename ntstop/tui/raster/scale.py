@@ -1,0 +1,170 @@
+"""Axes: which values stand where, and which of them get a label."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..text import exponent
+from .spec import Floats
+
+TINY = 1e-290
+"""Below this a span cannot be divided into ticks; it counts as none."""
+HUGE = 1e300
+
+
+def nice_step(span: float, most: int) -> float:
+    """The smallest 1, 2 or 5 × 10ⁿ that divides `span` into at most `most` parts."""
+    raw = max(span / max(most, 1), TINY)
+    power = 10.0 ** math.floor(math.log10(raw))
+    for factor in (1.0, 2.0, 5.0):
+        if factor * power >= raw * (1 - 1e-9):
+            return factor * power
+    return 10.0 * power
+
+
+def steady_range(first: float, last: float) -> tuple[float, float]:
+    """A range of steps around `first`…`last` whose ends move in leaps of about a twentieth: no axis that crawls.
+
+    Not finite or empty: (0, 1).
+    """
+    if not (math.isfinite(first) and math.isfinite(last)) or last < first:
+        return 0.0, 1.0
+    if last == first:
+        return first, first + 1.0
+    leap = nice_step(last - first, 20)
+    return math.floor(first / leap) * leap, math.ceil(last / leap) * leap
+
+
+@dataclass(frozen=True, slots=True)
+class XScale:
+    """Steps to columns: `x0` is the middle of column 0, `x1` of the last of `columns`."""
+
+    x0: float
+    x1: float
+    columns: int
+
+    def columns_of(self, x: Floats) -> NDArray[np.int64]:
+        """The column of each x; -1 where it is left of the range or not finite, `columns` where it is right of it."""
+        last = self.columns - 1
+        with np.errstate(all="ignore"):
+            position = (x - self.x0) * (last / (self.x1 - self.x0)) + 0.5
+            position = np.where(x > self.x1, self.columns, np.where(x >= self.x0, np.clip(position, 0, last + 0.5), -1))
+        return position.astype(np.int64)
+
+    def column(self, x: float) -> int:
+        """`columns_of` for one x."""
+        return int(self.columns_of(np.array([x], np.float64))[0])
+
+    def value(self, column: int) -> float:
+        """The x in the middle of `column`, kept inside the range."""
+        share = min(max(column, 0), self.columns - 1) / max(self.columns - 1, 1)
+        return self.x0 + share * (self.x1 - self.x0)
+
+
+@dataclass(frozen=True, slots=True)
+class YScale:
+    """Values to rows of dots, 0 at the bottom. `low` and `high` are log10 values on a log axis."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def position(self, values: Floats) -> Floats:
+        """0 at the bottom of the axis, 1 at its top; outside of that where the value is off the axis; NaN stays NaN."""
+        with np.errstate(all="ignore"):
+            level = np.log10(values) if self.log else values
+            return (level / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+
+    def ticks(self, most: int) -> list[tuple[float, str]]:
+        """At most about `most` (position 0…1, label); a label is `%g` short and all have the same decimals."""
+        values = log_ticks(self.low, self.high, most) if self.log else linear_ticks(self.low, self.high, most)
+        positions = self.position(np.array(values, np.float64))
+        return list(zip(positions.tolist(), tick_labels(values), strict=True))
+
+
+def y_scale(low: float, high: float, log: bool, most: int) -> YScale:
+    """The axis for values `low`…`high`, opened up to whole or half ticks; equal ends stand in the middle of it.
+
+    On a log axis both must be above zero.
+    """
+    if log:
+        low, high = math.log10(low), math.log10(high)
+        if high - low < 0.02:
+            return YScale(low - 0.05, high + 0.05, True)
+        leap = 0.25 if high - low > 1.5 else 0.05
+        return YScale(math.floor(low / leap + 1e-9) * leap, math.ceil(high / leap - 1e-9) * leap, True)
+    low, high = max(low, -HUGE), min(high, HUGE)
+    size = max(abs(low), abs(high))
+    if high - low <= max(size * 1e-9, TINY):
+        pad = size * 0.05 if size > TINY else 1.0
+        return YScale(low - pad, high + pad)
+    half = nice_step(high - low, most) / 2
+    return YScale(math.floor(low / half + 1e-9) * half, math.ceil(high / half - 1e-9) * half)
+
+
+def linear_ticks(low: float, high: float, most: int) -> list[float]:
+    """The multiples of a nice step from `low` to `high`."""
+    step = nice_step(high - low, most)
+    first = math.ceil(low / step - 1e-6)
+    return [index * step for index in range(first, math.floor(high / step + 1e-6) + 1)]
+
+
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Powers of ten from 10^low to 10^high, thinned to `most`; a few of them get 2 and 5 too, none linear ticks."""
+    powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
+    if len(powers) >= 3 or (len(powers) == 2 and most < 4):
+        every = -(-len(powers) // max(most, 1))
+        return [10.0**power for power in powers if power % every == 0]
+    factors = [
+        factor * 10.0**power
+        for power in range(math.floor(low), math.floor(high) + 1)
+        for factor in (1, 2, 5)
+        if low - 1e-9 <= math.log10(factor) + power <= high + 1e-9
+    ]
+    if len(factors) >= 2 and high - low > 0.7:
+        return factors
+    return [value for value in linear_ticks(10.0**low, 10.0**high, most) if value > 0]
+
+
+def tick_labels(values: list[float]) -> list[str]:
+    """Short labels with the same number of decimals, or all with an exponent where that is shorter."""
+    if not values:
+        return []
+    size = max(map(abs, values))
+    smallest = min((abs(value) for value in values if value), default=1.0)
+    if size >= 1e6 or (smallest < 1e-3 and size < 1e-2) or size / smallest > 1e5:
+        return [_power(value) for value in values]
+    if size >= 1e4:
+        values, unit = [value / 1000 for value in values], "k"
+    else:
+        unit = ""
+    for decimals in range(7):
+        if all(abs(round(value, decimals) - value) <= 1e-9 * max(abs(value), 1e-9) for value in values):
+            break
+    if smallest < 1 and size / smallest >= 99:  # decades: 0.01, 0.1, 1 and not 0.01, 0.10, 1.00
+        return [f"{value:g}{unit}" for value in values]
+    return [f"{value:.{decimals}f}{unit}" for value in values]
+
+
+def _power(value: float) -> str:
+    """`1e-4`, `2.5e6`: as few digits as tell it."""
+    if value == 0:
+        return "0"
+    for decimals in range(3):
+        text = exponent(value, decimals)
+        if abs(float(text) - value) <= 1e-6 * abs(value):
+            return text
+    return exponent(value, 3)
+
+
+def step_label(step: float, spacing: float) -> str:
+    """A step number for an axis with ticks `spacing` apart: `800`, `12k`, `12.5k`, `1.25M`."""
+    for scale, unit in ((1e6, "M"), (1e3, "k")):
+        if abs(step) >= scale and spacing >= scale / 100:
+            text = f"{step / scale:.2f}".rstrip("0").rstrip(".")
+            return text + unit
+    return f"{step:,.0f}" if spacing >= 1 else f"{step:g}"

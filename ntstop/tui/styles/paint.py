@@ -1,0 +1,56 @@
+"""Pictures to textual strips: the one place where an ink becomes a rich style."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from ..raster.picture import Picture
+from ..raster.spec import Glyphs
+from .palette import DARK, LIGHT, MONO, SIXTEEN, Look, Palette, choose
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+_PALETTES = {palette.name: palette for palette in (DARK, LIGHT, SIXTEEN, MONO)}
+_COLOURS = {None: 0, "standard": 16, "windows": 16, "256": 256, "truecolor": 1 << 24}
+
+
+def palette_of(app: App[Any]) -> Palette:
+    """The palette that suits the app's terminal and theme. An app may say `few_colours = True` for 16 colours."""
+    colours = 16 if getattr(app, "few_colours", False) else _COLOURS.get(app.console.color_system, 256)
+    if app.is_headless and "NO_COLOR" not in os.environ:
+        colours = max(colours, 16 if getattr(app, "few_colours", False) else 256)
+    return choose(colours=colours, dark=app.current_theme.dark, no_color="NO_COLOR" in os.environ)
+
+
+def glyphs_of(app: App[Any]) -> Glyphs:
+    """ASCII where the app says `ascii_only`, else braille."""
+    return Glyphs.ASCII if getattr(app, "ascii_only", False) else Glyphs.BRAILLE
+
+
+@lru_cache(maxsize=2048)
+def style_of(palette: str, ink: int, ground: int) -> Style:
+    """The rich style of a cell in the palette of this name; what that does not say stays as the widget has it."""
+    colours = _PALETTES[palette]
+    look = colours.inks.get(ink, Look())
+    return Style(
+        color=look.colour,
+        bgcolor=colours.grounds.get(ground),
+        bold=look.bold or None,
+        dim=look.dim or None,
+        reverse=look.reverse or None,
+    )
+
+
+def strip_of(picture: Picture, row: int, palette: Palette, base: Style) -> Strip:
+    """One row of a picture as a strip over the widget's own style `base`."""
+    return Strip(
+        [Segment(run.text, base + style_of(palette.name, run.ink, run.ground)) for run in picture.runs(row)],
+        picture.width,
+    )

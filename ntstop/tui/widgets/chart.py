@@ -1,0 +1,147 @@
+"""Widgets that show a picture and repaint only what changed in it; the chart over steps is one of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ..raster.canvas import DOTS_X
+from ..raster.chart import plot, plot_box, x_at
+from ..raster.picture import Picture
+from ..raster.spec import ChartSpec
+from ..styles.paint import glyphs_of, palette_of, strip_of
+from ..styles.palette import MONO, Palette
+
+
+class CursorMoved(Message):
+    """The user pointed at a step: `x`, or None when the pointer left. `control` is the widget it happened in."""
+
+    def __init__(self, control: Widget, x: float | None, *, pinned: bool) -> None:
+        super().__init__()
+        self._control = control
+        self.x = x
+        self.pinned = pinned
+        """True for a click, False for a pointer that only passes."""
+
+    @property
+    def control(self) -> Widget:
+        """The widget the pointer is in."""
+        return self._control
+
+
+class PictureWidget(Widget):
+    """Shows a `Picture`. Subclasses draw one for the present size in `draw` and call `redraw` when its content changed.
+
+    Painting is by rows and only of cells that differ from the picture before, so an unchanged frame costs no bytes.
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.picture = Picture.blank(0, 0)
+        self._palette: Palette = MONO
+        self._strips: dict[int, Strip] = {}
+
+    def draw(self, width: int, height: int) -> Picture:
+        """The picture of `width` × `height` cells that is to be shown now."""
+        raise NotImplementedError
+
+    def step_at(self, column: int) -> float | None:
+        """The step at a column of the widget; None where there is none."""
+        return None
+
+    @property
+    def mono(self) -> bool:
+        """Whether what a ground would tell has to be told by characters."""
+        return self._palette is MONO
+
+    def redraw(self) -> None:
+        """Draw again and mark the cells that changed for repainting. Cheap when nothing did."""
+        width, height = self.size
+        if not width or not height:
+            return
+        palette = palette_of(self.app)
+        repainted = palette is not self._palette
+        self._palette = palette
+        earlier, self.picture = self.picture, self.draw(width, height)
+        changes = self.picture.changes(None if repainted else earlier)
+        if len(changes) == height and all(last - first == width for _, first, last in changes):
+            self._strips.clear()
+            self.refresh()
+        elif changes:
+            for row, _, _ in changes:
+                self._strips.pop(row, None)
+            self.refresh(*(Region(first, row, last - first, 1) for row, first, last in changes))
+
+    def render_line(self, y: int) -> Strip:
+        """One row, from the cache where nothing in it changed."""
+        if y >= self.picture.height:
+            return Strip.blank(self.size.width, self.rich_style)
+        strip = self._strips.get(y)
+        if strip is None:
+            strip = self._strips[y] = strip_of(self.picture, y, self._palette, self.rich_style)
+        return strip
+
+    def notify_style_update(self) -> None:
+        """A new theme or focus may change the ground under every cell."""
+        super().notify_style_update()
+        self._strips.clear()
+        if self.is_attached and self.size.width:
+            self.redraw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """A new size is a new picture."""
+        self._strips.clear()
+        self.redraw()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """A hovering pointer shows the step below it."""
+        self._point(event, pinned=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click leaves the cursor there."""
+        self._point(event, pinned=True)
+
+    def on_leave(self, event: events.Leave) -> None:
+        """Nothing is pointed at any more."""
+        if event.node is self:
+            self.post_message(CursorMoved(self, None, pinned=False))
+
+    def _point(self, event: events.MouseEvent, *, pinned: bool) -> None:
+        offset = event.get_content_offset(self)
+        step = None if offset is None else self.step_at(offset.x)
+        if step is not None:
+            self.post_message(CursorMoved(self, step, pinned=pinned))
+
+
+class Chart(PictureWidget):
+    """Curves over steps. `show` a `ChartSpec`; its width, height, glyphs and mono are set to what the terminal has."""
+
+    DEFAULT_CSS = "Chart { width: 1fr; height: 1fr; }"
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.spec = ChartSpec()
+
+    def show(self, spec: ChartSpec) -> None:
+        """Show `spec` from now on. Cheap when the picture stays the same; before the first layout it only remembers."""
+        self.spec = spec
+        self.redraw()
+
+    @property
+    def dot_columns(self) -> int:
+        """Columns of dots in the plot: how many buckets of a series are worth asking for. 0 before the first layout."""
+        return plot_box(replace(self.spec, width=self.size.width, height=self.size.height)).width * DOTS_X
+
+    def draw(self, width: int, height: int) -> Picture:
+        """Plot the specification at this size."""
+        self.spec = replace(self.spec, width=width, height=height, glyphs=glyphs_of(self.app), mono=self.mono)
+        return plot(self.spec)
+
+    def step_at(self, column: int) -> float | None:
+        """The step at a column; None on the axis labels."""
+        return x_at(self.spec, column)
