@@ -26,6 +26,8 @@ class Ink(IntEnum):
     HEALTHY = 14
     """Ground of a healthy range of values, and the tick marks that name it."""
     MARK = 15
+    BACKDROP = 42
+    """The widget's own ground, as the ink of a block that covers a part of another ground."""
 
     LINE_0 = 16
     LINE_1 = 17
@@ -56,6 +58,11 @@ class Ink(IntEnum):
     HEAT_ZERO = 39
     """Exactly zero: a layer that gets no gradient at all."""
     HEAT_NONFINITE = 40
+
+    GOOD = 41
+    """What is as it should be: a run that is alive."""
+    CURSOR_LINE = 41
+    """The thin line down a plot; CURSOR is its label, and its ground where it crosses something."""
 
     PHASE_DATA = 48
     PHASE_FORWARD = 49

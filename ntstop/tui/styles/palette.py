@@ -34,22 +34,29 @@ def _series(lines: list[str], bands: list[str]) -> dict[int, Look]:
     return looks | {Ink.BAND_0 + index: Look(colour) for index, colour in enumerate(bands)}
 
 
+def _shades(bands: list[str]) -> dict[int, str]:
+    """Inside a band glyph and ground have one colour: a surface without dots."""
+    return {Ink.BAND_0 + index: colour for index, colour in enumerate(bands)}
+
+
 def _plain(**colours: str) -> dict[int, Look]:
     return {Ink[name]: Look(colour) for name, colour in colours.items()}
 
 
 _DARK_LINES = ["#58b4f0", "#f0a03c", "#e07fb8", "#4fc4a0", "#e8dc5c", "#b09af0", "#f07f5c", "#b8c0cc"]
-_DARK_BANDS = ["#2a4a63", "#5c4424", "#573a4b", "#274c42", "#55522c", "#443d5c", "#5c382c", "#474c54"]
+_DARK_BANDS = ["#1d3346", "#43321c", "#402b38", "#1d3831", "#3e3c22", "#332e45", "#432a22", "#363a41"]
 
 DARK = Palette(
     "dark",
     {
         **_series(_DARK_LINES, _DARK_BANDS),
         **_plain(TEXT="#b4bcc8", DIM="#79828f", AXIS="#4a525e", GRID="#343b45", MARK="#f0a03c", INFO="#58b4f0"),
+        **_plain(CURSOR_LINE="#8a94a2"),
         **_plain(HEALTHY="#6d7a8a", SPAN="#79828f", SPAN_WARNING="#d8b84a", SPAN_CRITICAL="#ff6a55"),
         Ink.STRONG: Look("#eef2f6", bold=True),
         Ink.CURSOR: Look("#eef2f6", bold=True),
         Ink.NONFINITE: Look("#ff6a55", bold=True),
+        Ink.GOOD: Look("#4fc4a0", bold=True),
         Ink.WARNING: Look("#f5c04a", bold=True),
         Ink.CRITICAL: Look("#ff6a55", bold=True),
         **_plain(HEAT_LOW_3="#3f8fe0", HEAT_LOW_2="#4a82bd", HEAT_LOW_1="#5f7f9e", HEAT_OK="#78808a"),
@@ -64,6 +71,7 @@ DARK = Palette(
         Ink.SPAN_CRITICAL: "#42231f",
         Ink.HEALTHY: "#1f2730",
         Ink.CURSOR: "#3c4653",
+        **_shades(_DARK_BANDS),
         Ink.HEAT_LOW_3: "#16365c",
         Ink.HEAT_LOW_2: "#1a3350",
         Ink.HEAT_LOW_1: "#1f2f40",
@@ -91,10 +99,12 @@ LIGHT = Palette(
     {
         **_series(_LIGHT_LINES, _LIGHT_BANDS),
         **_plain(TEXT="#3a424e", DIM="#6a7380", AXIS="#a4acb8", GRID="#ccd2da", MARK="#b85c00", INFO="#0a66b0"),
+        **_plain(CURSOR_LINE="#707a88"),
         **_plain(HEALTHY="#7d8896", SPAN="#6a7380", SPAN_WARNING="#8a6a00", SPAN_CRITICAL="#c02414"),
         Ink.STRONG: Look("#10161e", bold=True),
         Ink.CURSOR: Look("#10161e", bold=True),
         Ink.NONFINITE: Look("#c02414", bold=True),
+        Ink.GOOD: Look("#00755a", bold=True),
         Ink.WARNING: Look("#8a6a00", bold=True),
         Ink.CRITICAL: Look("#c02414", bold=True),
         **_plain(HEAT_LOW_3="#0a50b0", HEAT_LOW_2="#3070b8", HEAT_LOW_1="#5a80a4", HEAT_OK="#858d98"),
@@ -109,6 +119,7 @@ LIGHT = Palette(
         Ink.SPAN_CRITICAL: "#f8d8d2",
         Ink.HEALTHY: "#e8ecf0",
         Ink.CURSOR: "#c4ccd6",
+        **_shades(_LIGHT_BANDS),
         Ink.HEAT_LOW_3: "#b8d4f4",
         Ink.HEAT_LOW_2: "#cce0f4",
         Ink.HEAT_LOW_1: "#dde8f2",
@@ -150,6 +161,7 @@ SIXTEEN = Palette(
         Ink.STRONG: Look(bold=True),
         Ink.CURSOR: Look(bold=True),
         Ink.NONFINITE: Look("bright_red", bold=True),
+        Ink.GOOD: Look("bright_green", bold=True),
         Ink.WARNING: Look("bright_yellow", bold=True),
         Ink.CRITICAL: Look("bright_red", bold=True),
         **_plain(HEAT_LOW_3="bright_blue", HEAT_LOW_2="bright_blue", HEAT_LOW_1="blue", HEAT_OK="bright_black"),
@@ -174,7 +186,7 @@ SIXTEEN = Palette(
 )
 
 _QUIET = (Ink.DIM, Ink.AXIS, Ink.GRID, *(Ink.BAND_0 + index for index in range(8)), Ink.HEAT_OK, Ink.PHASE_OTHER)
-_LOUD = (Ink.STRONG, Ink.CURSOR, Ink.NONFINITE, Ink.WARNING, Ink.CRITICAL, Ink.HEAT_HIGH_3, Ink.HEAT_NONFINITE)
+_LOUD = (Ink.STRONG, Ink.GOOD, Ink.CURSOR, Ink.NONFINITE, Ink.WARNING, Ink.CRITICAL, Ink.HEAT_HIGH_3, Ink.HEAT_NONFINITE)
 
 MONO = Palette(
     "mono",
