@@ -15,11 +15,14 @@ _WEIGHTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np
 
 
 class Canvas:
-    """A grid of `columns` × `rows` cells; dots are addressed by column from the left and row from the bottom."""
+    """A grid of `columns` × `rows` cells; dots are addressed by column from the left and row from the bottom.
 
-    def __init__(self, columns: int, rows: int) -> None:
-        self.columns, self.rows = columns, rows
-        self.width, self.height = columns * DOTS_X, rows * DOTS_Y
+    `across` and `up`: dots of one cell. Braille by default; 1 × 8 for block elements.
+    """
+
+    def __init__(self, columns: int, rows: int, across: int = DOTS_X, up: int = DOTS_Y) -> None:
+        self.columns, self.rows, self.across, self.up = columns, rows, across, up
+        self.width, self.height = columns * across, rows * up
         self._edges = np.zeros((self.width, self.height + 1), np.int32)
 
     def fill(self, column: NDArray[np.int64], low: Floats, high: Floats) -> None:
@@ -48,26 +51,45 @@ class Canvas:
         A point that is joined to nothing is a single dot.
         """
         self.fill(column, enter, enter)
-        behind = np.flatnonzero(joined)
-        reach = column[behind] - column[behind - 1]
-        behind, reach = behind[reach > 0], reach[reach > 0]
-        if not len(behind):
-            return
-        # Every pair becomes one stroke for each column from its first point to its second.
-        strokes = reach + 1
-        owner = np.repeat(np.arange(len(behind)), strokes)
-        offset = np.arange(len(owner)) - np.repeat(np.cumsum(strokes) - strokes, strokes)
-        start, end, reach = leave[behind - 1][owner], enter[behind][owner], reach[owner]
+        behind, offset, reach = _between(column, joined)
+        start, end = leave[behind - 1], enter[behind]
         left = start + (end - start) * (np.maximum(offset - 0.5, 0) / reach)
         right = start + (end - start) * (np.minimum(offset + 0.5, reach) / reach)
-        self.fill(column[behind - 1][owner] + offset, np.minimum(left, right), np.maximum(left, right))
+        self.fill(column[behind - 1] + offset, np.minimum(left, right), np.maximum(left, right))
+
+    def band(self, column: NDArray[np.int64], low: Floats, high: Floats, joined: NDArray[np.bool_]) -> None:
+        """Fill from `low` to `high`, and between neighbours that are joined, so few points make one surface too."""
+        self.fill(column, low, high)
+        behind, offset, reach = _between(column, joined)
+        share = offset / reach
+        lows = low[behind - 1] + (low[behind] - low[behind - 1]) * share
+        highs = high[behind - 1] + (high[behind] - high[behind - 1]) * share
+        self.fill(column[behind - 1] + offset, lows, highs)
+
+    def dots(self) -> NDArray[np.bool_]:
+        """Which dots are set, by cell: shape (rows, up, columns, across), from the top."""
+        grid = (np.cumsum(self._edges, axis=1)[:, :-1] > 0).T[::-1]
+        return grid.reshape(self.rows, self.up, self.columns, self.across)
 
     def cells(self) -> NDArray[np.uint8]:
         """The dots of each cell as the bits of a braille character, shape (rows, columns)."""
-        dots = (np.cumsum(self._edges, axis=1)[:, :-1] > 0).T[::-1]
-        grid = dots.reshape(self.rows, DOTS_Y, self.columns, DOTS_X)
-        cells: NDArray[np.uint8] = np.einsum("rycx,yx->rc", grid, _WEIGHTS, dtype=np.uint8, casting="unsafe")
+        cells: NDArray[np.uint8] = np.einsum("rycx,yx->rc", self.dots(), _WEIGHTS, dtype=np.uint8, casting="unsafe")
         return cells
+
+
+def _between(
+    column: NDArray[np.int64], joined: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """For each joined pair of points one entry for each column from the first to the second, both included.
+
+    Returns the index of the second point, the columns since the first, and the columns between the two.
+    """
+    behind = np.flatnonzero(joined)
+    reach = column[behind] - column[behind - 1]
+    behind, reach = behind[reach > 0], reach[reach > 0]
+    entries = reach + 1
+    offset = np.arange(int(entries.sum())) - np.repeat(np.cumsum(entries) - entries, entries)
+    return np.repeat(behind, entries), offset, np.repeat(reach, entries)
 
 
 def _ascii_table(default: str) -> NDArray[np.uint32]:

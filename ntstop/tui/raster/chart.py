@@ -15,8 +15,9 @@ from .ink import Ink, band_of
 from .legend import draw_legend
 from .picture import SPACE, Picture
 from .scale import XScale, YScale, steady_range, y_scale
-from .spec import Box, ChartSpec, Glyphs, Trace
+from .spec import Box, ChartSpec, Colours, Glyphs, Trace
 
+_BLOCKS = np.array([ord(character) for character in " ▁▂▃▄▅▆▇█"], np.uint32)
 ROWS_A_TICK = 3
 """Rows between the labels of the y axis, at least."""
 
@@ -36,7 +37,7 @@ def plot(spec: ChartSpec) -> Picture:
     else:
         draw_y_axis(picture, box, y, spec, max(box.height // ROWS_A_TICK, 1))
         _draw_levels(picture, box, y, spec)
-        _draw_curves(picture, box, y, curves, spec.glyphs)
+        _draw_curves(picture, box, y, curves, spec)
     cells = XScale(*x_range, box.width)
     _draw_spans(picture, box, cells, spec)
     _draw_nonfinite(picture, box, curves, spec.glyphs)
@@ -140,33 +141,57 @@ def _y_scale(spec: ChartSpec, curves: list[_Curve], rows: int) -> YScale | None:
     return y_scale(low, high, spec.log, most)
 
 
-def _draw_curves(picture: Picture, box: Box, y: YScale, curves: list[_Curve], glyphs: Glyphs) -> None:
+def _draw_curves(picture: Picture, box: Box, y: YScale, curves: list[_Curve], spec: ChartSpec) -> None:
     """Bands first, then lines over all bands, then single values; later traces over earlier ones."""
-    top = box.height * DOTS_Y - 1
+    blocks = spec.colours is Colours.MANY and spec.glyphs is Glyphs.BRAILLE
     for curve in curves:
         if curve.banded and curve.trace.kind == "line":
-            canvas = Canvas(box.width, box.height)
-            columns = curve.columns
-            canvas.fill(columns.column, y.position(columns.lo) * top, y.position(columns.hi) * top)
-            _lay(picture, box, canvas.cells(), band_of(curve.trace.ink), glyphs, ASCII_BAND)
+            (_draw_shaded_band if blocks else _draw_dotted_band)(picture, box, y, curve, spec)
     lines = [curve for curve in curves if curve.trace.kind == "line"]
     drawn = np.zeros((box.height, box.width), np.uint8)
     for index, curve in enumerate(lines):
-        canvas = Canvas(box.width, box.height)
-        columns = curve.columns
-        if curve.banded:
-            means = y.position(columns.mean) * top
-            canvas.line(columns.column, means, means, columns.joined)
-        else:
-            canvas.line(columns.column, y.position(columns.first) * top, y.position(columns.last) * top, columns.joined)
-            canvas.fill(columns.column, y.position(columns.lo) * top, y.position(columns.hi) * top)
-        dots = canvas.cells()
+        dots = _line_dots(box, y, curve)
         drawn = np.where(dots > 0, drawn | dots, drawn)
         both = np.where(dots > 0, drawn, 0).astype(np.uint8)
-        _lay(picture, box, both, curve.trace.ink, glyphs, ASCII_LINES[index % len(ASCII_LINES)])
+        _lay(picture, box, both, curve.trace.ink, spec.glyphs, ASCII_LINES[index % len(ASCII_LINES)])
     for curve in curves:
         if curve.trace.kind == "points":
-            _draw_points(picture, box, y, curve, glyphs)
+            _draw_points(picture, box, y, curve, spec.glyphs)
+
+
+def _line_dots(box: Box, y: YScale, curve: _Curve) -> NDArray[np.uint8]:
+    """The line of a curve: through the means where a band tells the rest, else over all its values."""
+    canvas, columns, top = Canvas(box.width, box.height), curve.columns, box.height * DOTS_Y - 1
+    if curve.banded:
+        means = y.position(columns.mean) * top
+        canvas.line(columns.column, means, means, columns.joined)
+    else:
+        canvas.line(columns.column, y.position(columns.first) * top, y.position(columns.last) * top, columns.joined)
+        canvas.fill(columns.column, y.position(columns.lo) * top, y.position(columns.hi) * top)
+    return canvas.cells()
+
+
+def _draw_dotted_band(picture: Picture, box: Box, y: YScale, curve: _Curve, spec: ChartSpec) -> None:
+    """The band as dots, for terminals that have no shades."""
+    canvas, columns, top = Canvas(box.width, box.height), curve.columns, box.height * DOTS_Y - 1
+    canvas.band(columns.column, y.position(columns.lo) * top, y.position(columns.hi) * top, columns.joined)
+    _lay(picture, box, canvas.cells(), band_of(curve.trace.ink), spec.glyphs, ASCII_BAND)
+
+
+def _draw_shaded_band(picture: Picture, box: Box, y: YScale, curve: _Curve, spec: ChartSpec) -> None:
+    """The band as a surface: ground inside, block elements along its edges; a line over it leaves no hole."""
+    canvas, columns, top = Canvas(box.width, box.height, 1, 8), curve.columns, box.height * 8 - 1
+    low, high = y.position(columns.lo) * top, y.position(columns.hi) * top
+    canvas.band(columns.column // DOTS_X, low, high, columns.joined)
+    eighths = canvas.dots()[..., 0]
+    filled = eighths.sum(axis=1)
+    hangs = eighths[:, 0] & ~eighths[:, -1]
+    ink = band_of(curve.trace.ink)
+    area = slice(box.top, box.bottom), slice(box.left, box.right)
+    hit = filled > 0
+    picture.codes[area][hit] = _BLOCKS[np.where(hangs, 8 - filled, filled)][hit]
+    picture.ink[area][hit] = np.where(hangs, Ink.BACKDROP, ink)[hit]
+    picture.ground[area][hit & (hangs | (filled == 8))] = ink
 
 
 def _lay(picture: Picture, box: Box, dots: NDArray[np.uint8], ink: Ink, glyphs: Glyphs, mark: str) -> None:
@@ -174,7 +199,11 @@ def _lay(picture: Picture, box: Box, dots: NDArray[np.uint8], ink: Ink, glyphs: 
     hit = dots > 0
     area = slice(box.top, box.bottom), slice(box.left, box.right)
     picture.codes[area][hit] = characters(dots, glyphs, mark)[hit]
-    picture.ink[area][hit] = ink
+    # A half-covered cell goes to the band or to the ground as a whole, whichever has more of it.
+    ground, under = picture.ground[area], picture.ink[area]
+    shaded = hit & (ground == Ink.NONE) & (under >= Ink.BAND_0) & (under <= Ink.BAND_7) & (glyphs is Glyphs.BRAILLE)
+    ground[shaded] = under[shaded]
+    under[hit] = ink
 
 
 def _draw_points(picture: Picture, box: Box, y: YScale, curve: _Curve, glyphs: Glyphs) -> None:
@@ -222,8 +251,12 @@ def _draw_spans(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> N
             continue
         first, last = cells.column(max(span.x0, cells.x0)), cells.column(min(span.x1, cells.x1))
         area = slice(box.top, box.bottom), slice(box.left + first, box.left + last + 1)
-        picture.ground[area] = span.ink
-        if spec.mono:
+        # A band's lower edge is cut out in the widget's own ground, which is not what stands here: whole cells then.
+        edge = picture.ink[area] == Ink.BACKDROP
+        picture.ground[area][edge & (picture.codes[area] > _BLOCKS[4])] = Ink.NONE
+        picture.codes[area][edge] = SPACE
+        picture.ground[area][picture.ground[area] == Ink.NONE] = span.ink
+        if spec.colours is Colours.NONE:
             blank = picture.codes[area] == SPACE
             picture.codes[area][blank] = ord("." if spec.glyphs is Glyphs.ASCII else "░")
             picture.ink[area][blank] = Ink.GRID
@@ -235,9 +268,9 @@ def _draw_cursor(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> 
         return
     column = box.left + cells.column(spec.cursor_x)
     codes, rows = picture.codes[:, column], slice(box.top, box.bottom)
-    free = np.isin(picture.ink[rows, column], (Ink.NONE, Ink.GRID, Ink.HEALTHY))
+    free = np.isin(picture.ink[rows, column], (Ink.NONE, Ink.GRID, Ink.HEALTHY)) | (codes[rows] == SPACE)
     codes[rows][free] = ord("|" if spec.glyphs is Glyphs.ASCII else "│")
-    picture.ink[rows, column][free] = Ink.CURSOR
+    picture.ink[rows, column][free] = Ink.CURSOR_LINE
     picture.ground[rows, column][~free] = Ink.CURSOR
 
 

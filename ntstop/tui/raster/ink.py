@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 
+@unique
 class Ink(IntEnum):
     """The class of a cell's glyph, or of its ground; below 256, so that a picture keeps them in bytes."""
 
@@ -61,7 +62,7 @@ class Ink(IntEnum):
 
     GOOD = 41
     """What is as it should be: a run that is alive."""
-    CURSOR_LINE = 41
+    CURSOR_LINE = 43
     """The thin line down a plot; CURSOR is its label, and its ground where it crosses something."""
 
     PHASE_DATA = 48

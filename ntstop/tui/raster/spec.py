@@ -21,6 +21,15 @@ class Glyphs(Enum):
     ASCII = "ascii"
 
 
+class Colours(Enum):
+    """How much colour there is: what a ground cannot tell is told by characters."""
+
+    MANY = "many"
+    FEW = "few"
+    """Sixteen: no shades, so surfaces are made of dots."""
+    NONE = "none"
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Trace:
     """One curve: raw points, or the buckets of a longer one.
@@ -95,8 +104,7 @@ class ChartSpec:
     legend: bool = True
     empty: str = "no data yet"
     glyphs: Glyphs = Glyphs.BRAILLE
-    mono: bool = False
-    """No colours: what only a ground would show is drawn with characters too."""
+    colours: Colours = Colours.MANY
     unit: str = field(default="")
     """Written behind the values of the legend."""
 

@@ -10,8 +10,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..raster.spec import Glyphs
+from ..raster.spec import Colours, Glyphs
 from .palette import DARK, LIGHT, MONO, SIXTEEN, Look, Palette, choose
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ def glyphs_of(app: App[Any]) -> Glyphs:
     return Glyphs.ASCII if getattr(app, "ascii_only", False) else Glyphs.BRAILLE
 
 
+def colours_of(palette: Palette) -> Colours:
+    """How much a picture may rely on the colours of this palette."""
+    return {MONO.name: Colours.NONE, SIXTEEN.name: Colours.FEW}.get(palette.name, Colours.MANY)
+
+
 @lru_cache(maxsize=2048)
 def style_of(palette: str, ink: int, ground: int) -> Style:
     """The rich style of a cell in the palette of this name; what that does not say stays as the widget has it."""
@@ -50,7 +56,14 @@ def style_of(palette: str, ink: int, ground: int) -> Style:
 
 def strip_of(picture: Picture, row: int, palette: Palette, base: Style) -> Strip:
     """One row of a picture as a strip over the widget's own style `base`."""
+    backdrop = Style(color=base.bgcolor)
     return Strip(
-        [Segment(run.text, base + style_of(palette.name, run.ink, run.ground)) for run in picture.runs(row)],
+        [
+            Segment(
+                run.text,
+                base + style_of(palette.name, run.ink, run.ground) + (backdrop if run.ink == Ink.BACKDROP else None),
+            )
+            for run in picture.runs(row)
+        ],
         picture.width,
     )

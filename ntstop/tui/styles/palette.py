@@ -59,7 +59,7 @@ DARK = Palette(
         Ink.GOOD: Look("#4fc4a0", bold=True),
         Ink.WARNING: Look("#f5c04a", bold=True),
         Ink.CRITICAL: Look("#ff6a55", bold=True),
-        **_plain(HEAT_LOW_3="#3f8fe0", HEAT_LOW_2="#4a82bd", HEAT_LOW_1="#5f7f9e", HEAT_OK="#78808a"),
+        **_plain(HEAT_LOW_3="#3f8fe0", HEAT_LOW_2="#4a82bd", HEAT_LOW_1="#5f7f9e", HEAT_OK="#4c545e"),
         **_plain(HEAT_HIGH_1="#b08a4e", HEAT_HIGH_2="#e0963a", HEAT_HIGH_3="#ff7a3c", HEAT_ZERO="#7cc0ff"),
         Ink.HEAT_NONFINITE: Look("#ff6a55", bold=True),
         **_plain(PHASE_DATA="#f0a03c", PHASE_FORWARD="#58b4f0", PHASE_BACKWARD="#3a78c2", PHASE_OPTIMIZER="#b09af0"),
@@ -75,7 +75,7 @@ DARK = Palette(
         Ink.HEAT_LOW_3: "#16365c",
         Ink.HEAT_LOW_2: "#1a3350",
         Ink.HEAT_LOW_1: "#1f2f40",
-        Ink.HEAT_OK: "#252a31",
+        Ink.HEAT_OK: "#1f242b",
         Ink.HEAT_HIGH_1: "#3d3324",
         Ink.HEAT_HIGH_2: "#523720",
         Ink.HEAT_HIGH_3: "#66301a",
@@ -107,7 +107,7 @@ LIGHT = Palette(
         Ink.GOOD: Look("#00755a", bold=True),
         Ink.WARNING: Look("#8a6a00", bold=True),
         Ink.CRITICAL: Look("#c02414", bold=True),
-        **_plain(HEAT_LOW_3="#0a50b0", HEAT_LOW_2="#3070b8", HEAT_LOW_1="#5a80a4", HEAT_OK="#858d98"),
+        **_plain(HEAT_LOW_3="#0a50b0", HEAT_LOW_2="#3070b8", HEAT_LOW_1="#5a80a4", HEAT_OK="#b4bcc6"),
         **_plain(HEAT_HIGH_1="#a87c3c", HEAT_HIGH_2="#b86a10", HEAT_HIGH_3="#c04a00", HEAT_ZERO="#0a3c88"),
         Ink.HEAT_NONFINITE: Look("#c02414", bold=True),
         **_plain(PHASE_DATA="#d08020", PHASE_FORWARD="#3a94d8", PHASE_BACKWARD="#1c5ca0", PHASE_OPTIMIZER="#7a60d0"),
@@ -186,7 +186,16 @@ SIXTEEN = Palette(
 )
 
 _QUIET = (Ink.DIM, Ink.AXIS, Ink.GRID, *(Ink.BAND_0 + index for index in range(8)), Ink.HEAT_OK, Ink.PHASE_OTHER)
-_LOUD = (Ink.STRONG, Ink.GOOD, Ink.CURSOR, Ink.NONFINITE, Ink.WARNING, Ink.CRITICAL, Ink.HEAT_HIGH_3, Ink.HEAT_NONFINITE)
+_LOUD = (
+    Ink.STRONG,
+    Ink.GOOD,
+    Ink.CURSOR,
+    Ink.NONFINITE,
+    Ink.WARNING,
+    Ink.CRITICAL,
+    Ink.HEAT_HIGH_3,
+    Ink.HEAT_NONFINITE,
+)
 
 MONO = Palette(
     "mono",

@@ -13,8 +13,8 @@ from textual.widget import Widget
 from ..raster.canvas import DOTS_X
 from ..raster.chart import plot, plot_box, x_at
 from ..raster.picture import Picture
-from ..raster.spec import ChartSpec
-from ..styles.paint import glyphs_of, palette_of, strip_of
+from ..raster.spec import ChartSpec, Colours
+from ..styles.paint import colours_of, glyphs_of, palette_of, strip_of
 from ..styles.palette import MONO, Palette
 
 
@@ -55,9 +55,9 @@ class PictureWidget(Widget):
         return None
 
     @property
-    def mono(self) -> bool:
-        """Whether what a ground would tell has to be told by characters."""
-        return self._palette is MONO
+    def colours(self) -> Colours:
+        """How much a picture may rely on colours."""
+        return colours_of(self._palette)
 
     def redraw(self) -> None:
         """Draw again and mark the cells that changed for repainting. Cheap when nothing did."""
@@ -119,7 +119,7 @@ class PictureWidget(Widget):
 
 
 class Chart(PictureWidget):
-    """Curves over steps. `show` a `ChartSpec`; its width, height, glyphs and mono are set to what the terminal has."""
+    """Curves over steps. `show` a `ChartSpec`; its size, glyphs and colours are set to what the terminal has."""
 
     DEFAULT_CSS = "Chart { width: 1fr; height: 1fr; }"
 
@@ -139,7 +139,7 @@ class Chart(PictureWidget):
 
     def draw(self, width: int, height: int) -> Picture:
         """Plot the specification at this size."""
-        self.spec = replace(self.spec, width=width, height=height, glyphs=glyphs_of(self.app), mono=self.mono)
+        self.spec = replace(self.spec, width=width, height=height, glyphs=glyphs_of(self.app), colours=self.colours)
         return plot(self.spec)
 
     def step_at(self, column: int) -> float | None:
