@@ -43,6 +43,8 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str | None = None
     """ZeroMQ address of the live socket; None: nobody can listen."""
     probe: str = ""
+    training: bool = True
+    """False while the process only waits: it was launched, but has not used torch yet."""
 
 
 def home() -> Path:

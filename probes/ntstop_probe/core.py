@@ -1,0 +1,294 @@
+"""The probe of this process: there is one, made when it is first needed, and a forked child starts without one.
+
+The training thread only ever appends to the outbox. Everything that takes time (imports, files, sockets, git) happens
+in the publisher thread.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .hooks.early import when_torch_is_used
+from .imports import importing
+from .outbox import Outbox
+from .progress import Progress
+from .rows import EventRow, ScalarRow
+from .say import say
+from .told import Told
+from .values import Unusable, as_float, as_step
+
+if TYPE_CHECKING:
+    from .hooks.install import Hooks, HookSettings
+
+MAIN_PATIENCE = 2.0
+"""Seconds after which a launched process is announced although it has not used torch: somebody may be waiting."""
+POLL = 0.25
+"""Seconds between looks at whether the process trains."""
+FAREWELL = 2.0
+"""Seconds that the end of the job waits for the last rows; then they are given up."""
+_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch"})
+"""Programs that start trainers and never train: their children announce themselves."""
+
+
+class Probe:
+    """Outbox, progress, hooks and publisher of one process. Methods may be called from any thread.
+
+    A process becomes visible (a folder in the run, a socket) once it trains: a backward pass, an optimizer step, or a
+    call of the user's. Loader workers, resource trackers and the like boot and import torch too, but leave nothing.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.outbox = Outbox()
+        self.progress = Progress(thread=threading.main_thread().ident or threading.get_ident())
+        self.told = Told(title=os.environ.get("NTSTOP_TITLE") or None)
+        self.hooks: Hooks | None = None
+        self._settings: HookSettings | None = None
+        self._asked = False
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._exit_code: int | None = None
+        self._previous_excepthook: Any = None
+        self._said: set[str] = set()
+        self._give_up_waiting: Callable[[], None] | None = None
+
+    def start(self, *, asked: bool, announce_after: float | None = None) -> None:
+        """Start the publisher, once a process, and wait for torch. `asked`: the user wants this process to be seen.
+
+        `announce_after`: seconds after which it is seen even if it does not train; None: never.
+        """
+        if asked and not self._asked:
+            self._asked = True
+            self._wake.set()
+        if self._thread is not None or self._stop.is_set():
+            return
+        self._thread = threading.Thread(target=self._publish, args=(announce_after,), name="ntstop", daemon=True)
+        self._previous_excepthook = sys.excepthook
+        sys.excepthook = self._on_exception
+        atexit.register(self.stop)
+        self._thread.start()
+        if self.hooks is None:
+            self._give_up_waiting = when_torch_is_used(self.arm)
+
+    def arm(self, settings: HookSettings | None = None) -> None:
+        """Install the hooks; with other `settings` than before, install them anew. Needs torch to be imported."""
+        from .hooks.install import arm
+
+        if self._stop.is_set() or (self.hooks is not None and settings in (None, self._settings)):
+            return
+        if self.hooks is not None:
+            self.hooks.disarm()
+        self.progress.saw_torch = True
+        self._settings = settings or settings_of(os.environ)
+        self.hooks = arm(self.outbox, self.progress, self._settings)
+
+    def watch(self, model: Any, optimizers: tuple[Any, ...], layers: bool, budget: float | None, told: Told) -> None:
+        """Be seen, and know `model` and `optimizers`. What `told` leaves out stays as it was."""
+        for name in ("title", "total_steps", "config", "data_hash"):
+            if (value := getattr(told, name)) is not None:
+                setattr(self.told, name, value)
+        self.start(asked=True)
+        if "torch" in sys.modules:
+            self.arm(settings_of(os.environ, layers, budget))
+        if self.hooks is not None and (model is not None or optimizers):
+            self.hooks.watch(model, *optimizers)
+
+    def log(self, values: Mapping[str, object], step: object) -> None:
+        """Numbers the user names; one that is none, or that would make the GPU wait, is left out and said once."""
+        numbers: dict[str, float] = {}
+        for name, value in values.items():
+            try:
+                numbers[str(name)] = as_float(value)
+            except Unusable as error:
+                self.warn(error.kind, f"log: {name!r} {error}")
+        try:
+            number = None if step is None else as_step(step)
+        except Unusable as error:
+            self.warn("step", f"log: step {error}")
+            number = None
+        if numbers:
+            self.outbox.put(ScalarRow(time.monotonic(), number, self.progress.steps, numbers))
+
+    def event(self, kind: str, text: str, duration: float | None = None, **data: object) -> None:
+        """Something that happened once, at the step that is open."""
+        progress = self.progress
+        self.outbox.put(EventRow(time.monotonic(), kind, text, progress.steps, progress.step, duration, data))
+
+    def enter_phase(self, name: str) -> None:
+        """The user says what the training thread does from here on."""
+        if self.hooks is not None:
+            self.hooks.enter_phase(name)
+        else:
+            self.progress.enter(name, time.monotonic())
+
+    def exit_phase(self, name: str, duration: float) -> None:
+        """The end of the phase that was entered last."""
+        if self.hooks is not None:
+            self.hooks.exit_phase()
+        else:
+            self.progress.enter("other" if self.progress.steps else "start", time.monotonic())
+        if name in ("eval", "evaluation", "validation", "test"):
+            self.event("evaluation", name, duration)
+
+    def warn(self, key: str, text: str) -> None:
+        """Say `text` on stderr and in the stream, once for each `key`."""
+        if key not in self._said:
+            self._said.add(key)
+            say(text)
+            self.event("warning", text)
+
+    def stop(self) -> None:
+        """Send what is left, waiting at most `FAREWELL` seconds, and undo every patch. Also runs at exit."""
+        if self._stop.is_set() or os.getpid() != self.pid:
+            return
+        hooks, thread = self.hooks, self._thread
+        if hooks is not None:
+            with contextlib.suppress(Exception):
+                hooks.finish()
+        self.progress.enter("idle", time.monotonic())
+        if self._trains():
+            self.event("exit", "", code=self._exit_code)
+        self._stop.set()
+        self._wake.set()
+        if self._give_up_waiting is not None:
+            self._give_up_waiting()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(FAREWELL)
+        if hooks is not None:
+            with contextlib.suppress(Exception):
+                hooks.disarm()
+        if sys.excepthook == self._on_exception:
+            sys.excepthook = self._previous_excepthook
+        atexit.unregister(self.stop)
+
+    def _trains(self) -> bool:
+        progress = self.progress
+        return self._asked or progress.saw_backward or progress.saw_optimizer or len(self.outbox) > 0
+
+    def _publish(self, announce_after: float | None) -> None:
+        try:
+            announce_at = float("inf") if announce_after is None else time.monotonic() + announce_after
+            while not self._trains():
+                if self._stop.is_set():
+                    return
+                if time.monotonic() >= announce_at and not is_launcher():
+                    break
+                self._wake.wait(POLL)
+            with importing():
+                from .publisher import Publisher
+
+                publisher = Publisher(
+                    self.outbox,
+                    self.progress,
+                    self.told,
+                    facts=lambda: self.hooks.facts() if self.hooks is not None else None,
+                    asked=lambda: self._asked,
+                    stop=self._stop,
+                    explain_waiting=announce_after is not None,
+                )
+            publisher.run()
+        except Exception as error:
+            say(f"the probe failed ({type(error).__name__}: {error}); the job runs on without it")
+            if self.hooks is not None:
+                self.hooks.disarm()
+
+    def _on_exception(self, kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
+        """What `sys.excepthook` is while the probe runs: take a note, then what was there before."""
+        if os.getpid() == self.pid:
+            with contextlib.suppress(Exception):
+                self._note_exception(kind, value, trace)
+        return self._previous_excepthook(kind, value, trace)
+
+    def _note_exception(self, kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+        where = ""
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            where = f"{code.co_qualname} ({code.co_filename}:{trace.tb_lineno})"
+            trace = trace.tb_next
+        message = str(value)[:2000]
+        if issubclass(kind, Exception):
+            self._exit_code = 1
+        self.event("exception", f"{kind.__name__}: {message}", type=kind.__name__, message=message, where=where)
+
+
+_lock = threading.Lock()
+_probe: Probe | None = None
+_inherited: list[Probe] = []
+"""Probes of the process we were forked from: kept, so that nothing of theirs is closed or awaited here."""
+
+
+def current(*, asked: bool = False) -> Probe | None:
+    """The probe of this process. None in a forked child (a loader's worker) that has not `asked` for one itself."""
+    global _probe
+    with _lock:
+        if _probe is None and (asked or not _inherited):
+            _probe = Probe()
+            _watch_for_forks()
+        return _probe
+
+
+def torch_is_used() -> None:
+    """Torch has been imported in a launched process: get ready, in case it trains."""
+    probe = current()
+    if probe is not None:
+        probe.arm()
+        probe.start(asked=False)
+
+
+def launched() -> None:
+    """This is the process that somebody has launched and waits for: show it even if it never comes to train."""
+    probe = current()
+    if probe is not None:
+        probe.start(asked=False, announce_after=MAIN_PATIENCE)
+
+
+def is_launcher() -> bool:
+    """True in torchrun and its like."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    program = Path(sys.argv[0]).name if getattr(sys, "argv", None) else ""
+    return program in _LAUNCHERS or str(getattr(spec, "name", "")).removesuffix(".__main__") in _LAUNCHERS
+
+
+def settings_of(environment: Mapping[str, str], layers: bool = True, budget: float | None = None) -> HookSettings:
+    """What the hooks shall do: as `watch` was told, else as NTSTOP_LAYERS=0 and NTSTOP_BUDGET=0.02 say.
+
+    NTSTOP_LAYERS=0 wins over the code: it is how a job is run once without layer statistics.
+    """
+    from .hooks.install import HookSettings
+
+    given: dict[str, Any] = {"layers": layers and environment.get("NTSTOP_LAYERS") != "0"}
+    if budget is None:
+        with contextlib.suppress(ValueError):
+            budget = float(environment.get("NTSTOP_BUDGET", ""))
+    if budget is not None:
+        given["budget"] = float(budget)
+    return HookSettings(**given)
+
+
+_watching_forks = False
+
+
+def _watch_for_forks() -> None:
+    global _watching_forks
+    if not _watching_forks and hasattr(os, "register_at_fork"):
+        _watching_forks = True
+        os.register_at_fork(after_in_child=_forked)
+
+
+def _forked() -> None:
+    """In the child: no thread of ours exists here, and no lock or socket of the parent's may be touched."""
+    global _probe, _lock
+    _lock = threading.Lock()
+    if _probe is not None:
+        _inherited.append(_probe)
+        _probe = None

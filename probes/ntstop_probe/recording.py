@@ -1,0 +1,113 @@
+"""The recording: an append-only file of frames for each stream, cut into segments. The truth about a run.
+
+Written without a buffer, so a process that is killed loses nothing that was written. When the disk is full or gone,
+the write is taken back whole, the loss is counted, and a new segment is tried every few seconds: the job goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from .registry import segment_name
+from .wire import STREAM_CORE, STREAM_LAYERS
+
+SEGMENT_BYTES = 8 * 1024 * 1024
+"""A segment is the unit in which a recording is deleted; small enough to be read in a blink."""
+RETRY_SECONDS = 5.0
+
+STREAM_NAMES = {STREAM_CORE: "core", STREAM_LAYERS: "layers"}
+
+
+class _Segment:
+    """One open file, to which only this process appends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
+
+    def append(self, data: bytes) -> None:
+        """Write all of `data` or, raising `OSError`, nothing of it."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError:
+            os.ftruncate(self._descriptor, self.size)
+            raise
+        self.size += len(data)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+        if self.size == 0:
+            self.path.unlink(missing_ok=True)
+
+
+class Recording:
+    """The segments of one process folder, which must exist and belong to this process alone.
+
+    No method raises `OSError`. `problem` is why nothing can be written at present, "" when all is well.
+    """
+
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.folder = folder
+        self.problem = ""
+        self._segment_bytes = segment_bytes
+        self._segments: dict[int, _Segment] = {}
+        self._next_number = dict.fromkeys(STREAM_NAMES, 0)
+        self._retry_at = 0.0
+
+    def wants_segment(self, stream: int) -> bool:
+        """True when the next frame of `stream` should open a segment: it is the first, the last one is full, or broke.
+
+        The caller then calls `open_segment` and writes a frame that says who writes here.
+        """
+        segment = self._segments.get(stream)
+        if segment is not None:
+            return segment.size >= self._segment_bytes
+        return time.monotonic() >= self._retry_at
+
+    def open_segment(self, stream: int) -> None:
+        """Start the next segment of `stream`, if the disk allows it."""
+        self._close(stream)
+        number = self._next_number[stream]
+        self._next_number[stream] += 1
+        try:
+            self._segments[stream] = _Segment(self.folder / segment_name(STREAM_NAMES[stream], number))
+        except OSError as error:
+            self._fail(error)
+
+    def write(self, stream: int, frame: bytes) -> bool:
+        """Append one frame; False when it could not be recorded."""
+        segment = self._segments.get(stream)
+        if segment is None:
+            return False
+        try:
+            segment.append(frame)
+        except OSError as error:
+            self._fail(error)
+            self._close(stream)
+            return False
+        self.problem = ""
+        return True
+
+    def close(self) -> None:
+        """Close every file."""
+        for stream in list(self._segments):
+            self._close(stream)
+
+    def _fail(self, error: OSError) -> None:
+        self.problem = f"{error.strerror or error} ({self.folder})"
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+
+    def _close(self, stream: int) -> None:
+        segment = self._segments.pop(stream, None)
+        if segment is None:
+            return
+        try:
+            segment.close()
+        except OSError as error:
+            self.problem = self.problem or f"{error.strerror or error} ({self.folder})"
