@@ -1,0 +1,133 @@
+"""What the rules of one rank know of its run: identity, layers, and the recent past. No judgement lives here."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from ntstop_probe import wire
+
+from .detectors.rate import RateWatch
+from .detectors.stall import StepTimes
+from .finding import Book, Claim, FailureMode, Finding, Severity
+
+Values = list[float | None]
+
+
+@dataclass(slots=True)
+class StepBlock:
+    """A `wire.Steps` with its columns unpacked; every list is `count` long, an absent column is None.
+
+    `x` is the step axis: the job's global step where known, else the ordinal.
+    """
+
+    count: int
+    ordinal: int
+    x: list[int]
+    t: Values
+    losses: dict[str, Values]
+    duration: Values | None = None
+    grad_norm: Values | None = None
+    loss_scale: Values | None = None
+    skipped: Values | None = None
+    optimizers: Values | None = None
+    rate: Values | None = None
+    """Largest learning rate of all groups."""
+
+
+@dataclass(slots=True)
+class LayerSample:
+    """A `wire.Layers` with its columns unpacked, each as long as the schema's names."""
+
+    schema: wire.Schema
+    ordinal: int
+    x: int
+    t: float
+    columns: dict[str, Values]
+
+
+@dataclass(slots=True)
+class Context:
+    """One rank's run so far. The engine keeps it up to date before it calls the rules."""
+
+    writer: int
+    book: Book
+    hello: wire.Hello | None = None
+    schemas: dict[int, wire.Schema] = field(default_factory=dict)
+    first_x: int | None = None
+    last_x: int = 0
+    last_ordinal: int = -1
+    steps: int = 0
+    """Steps seen."""
+    stride: int = 1
+    """Global steps from one ordinal to the next."""
+    rate: RateWatch = field(default_factory=RateWatch)
+    times: StepTimes = field(default_factory=StepTimes)
+    recent_x: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=1024))
+    """(ordinal, x) of the last steps, to place what carries only an ordinal."""
+
+    @property
+    def rank(self) -> int | None:
+        """None while (or if) the rank is not known."""
+        return self.hello.rank if self.hello is not None else None
+
+    @property
+    def total_steps(self) -> int | None:
+        """The length of the run on the step axis, when the job has told it."""
+        return self.hello.total_steps if self.hello is not None else None
+
+    @property
+    def x_open(self) -> int:
+        """Where the step that is not finished stands on the axis."""
+        return self.last_x + self.stride if self.steps else self.last_ordinal + 1
+
+    def x_of(self, ordinal: int) -> int:
+        """The axis position of a step by its ordinal: exact for the last thousand, else by the stride."""
+        if self.recent_x:
+            oldest = self.recent_x[0][0]
+            index = ordinal - oldest
+            if 0 <= index < len(self.recent_x) and self.recent_x[index][0] == ordinal:
+                return self.recent_x[index][1]
+            return max(0, self.last_x + (ordinal - self.last_ordinal) * self.stride)
+        return ordinal
+
+    def open(
+        self,
+        kind: str,
+        claim: Claim,
+        *,
+        severity: Severity,
+        area: str,
+        failure_mode: FailureMode | None,
+        where: str,
+        first_x: int,
+        last_x: int | None = None,
+    ) -> Finding:
+        """Write a finding into the book, or find the one that says this already."""
+        rank = self.rank
+        return self.book.add(
+            Finding(
+                id=f"{kind}-{0 if rank is None else rank}-{where}-{first_x}",
+                kind=kind,
+                severity=severity,
+                area=area,
+                failure_mode=failure_mode,
+                first_step=first_x,
+                last_step=first_x if last_x is None else last_x,
+                rank=rank,
+                where=where,
+                claim=claim,
+                writer=self.writer,
+            )
+        )
+
+    def is_open(self, *kinds: str) -> bool:
+        """Whether this rank has an open finding of one of the kinds."""
+        return any(self.book.find(kind, self.writer) for kind in kinds)
+
+    def fold(self, *kinds: str, since: int = 0) -> list[Finding]:
+        """Take out open findings of these kinds that began at step `since` or later: another one explains them."""
+        folded = [f for kind in kinds for f in self.book.find(kind, self.writer) if f.first_step >= since]
+        for finding in folded:
+            self.book.drop(finding)
+        return folded

@@ -1,0 +1,165 @@
+"""What is said of a loss curve: the sentences, the numbers under them, and the smallest fix."""
+
+from __future__ import annotations
+
+from .detectors.divergence import Divergence
+from .detectors.plateau import Plateau
+from .detectors.rate import RateWatch
+from .detectors.spike import Spike
+from .detectors.unlearned import Unlearned
+from .evidence import jump_evidence, point, rate_evidence, trajectory
+from .finding import Claim, Evidence, Severity
+
+END_SHARE = 0.9
+"""From here on a run is at the end of its schedule: a flat loss is what one expects."""
+
+
+def spike(name: str, found: Spike, rate: RateWatch) -> Claim:
+    """A loss-spike, in whichever state it is."""
+    height = f"{name} rose from {found.baseline:.4g} to {found.peak:.4g} at step {found.peak_x:,}"
+    steps = found.last_x - found.first_x
+    state = {
+        "rising": "it is not back yet",
+        "lingering": f"still {found.last:.4g} after {steps:,} steps (lingering)",
+        "recovered": f"back after {steps:,} steps (recovered)",
+    }[found.state]
+    jump = rate.jump if rate.jump is not None and abs(rate.jump.x - found.first_x) <= 64 else None
+    evidence = trajectory(name, found.before, (found.peak_x, found.peak), [(found.last_x, found.last)])
+    if jump is not None:
+        evidence.append(jump_evidence(jump))
+    return Claim(
+        symptom=f"{height}; {state}",
+        hypothesis=(
+            f"The learning rate rose from {jump.before:.3g} to {jump.after:.3g} at step {jump.x:,}."
+            if jump is not None
+            else "An outlier batch, or a rate near the edge of stability: curvature grew until a step overshot."
+        ),
+        fix=(
+            "Nothing, if it stays a single one."
+            if found.state == "recovered"
+            else "Clip the gradient norm at 1.0 (or a quarter of what it is now); if it happens again, lower the peak "
+            "rate by half or lengthen the warm-up. If it does not come back, restart from the checkpoint before it."
+        ),
+        confidence=(
+            "high that it happened: several points in a row, ten times the noise. Low on the cause: the gradient norm "
+            "of the layers and the batches of those steps would tell."
+        ),
+        evidence=evidence,
+        open_questions=[f"Which samples were in the batches of steps {found.first_x:,} to {found.peak_x:,}?"],
+    )
+
+
+def divergence(name: str, found: Divergence, rate: RateWatch) -> Claim:
+    """A divergence: exploding, above its start, or fallen back and stuck."""
+    reference = f"{found.reference:.4g} at step {found.reference_x:,}"
+    symptom = {
+        "explosion": f"{name} exploded from {found.reference:.4g} to {found.level:.4g} by step {found.last_x:,}",
+        "above-start": f"{name} is worse than at the start: {found.level:.4g}, it began with {reference}",
+        "regressed": f"{name} has fallen back to {found.level:.4g} and stays there; it was {reference}",
+    }[found.how]
+    jump = rate.jump
+    if jump is not None:
+        cause = f"The learning rate rose from {jump.before:.3g} to {jump.after:.3g} at step {jump.x:,}: too high."
+    elif rate.warming:
+        cause = "The learning rate is still rising in its warm-up and has passed what this model can take."
+    else:
+        cause = (
+            "The learning rate is too high for this phase, or one bad update left the model (dead units, a saturated "
+            "softmax, broken optimizer moments) where the gradient no longer leads back."
+        )
+    return Claim(
+        symptom=symptom,
+        hypothesis=cause,
+        fix=(
+            f"Restart from the last checkpoint before step {found.first_x:,} with half the rate"
+            + (f" (at most {jump.before:.3g})" if jump is not None else "")
+            + " and the gradient norm clipped at 1.0; lengthen the warm-up if this was inside it."
+        ),
+        confidence=(
+            "medium: the level is measured over a stretch, not a point. A loss that comes back within a few hundred "
+            "steps by itself, or a new task mixed into the data at this step, would change it."
+            if found.how == "regressed"
+            else "high: far outside the noise of the first steps. A change of the loss function at this step would "
+            "change it."
+        ),
+        evidence=[
+            point(name, found.reference_x, found.reference, "before"),
+            point(name, found.last_x, found.level, "now"),
+            *rate_evidence(rate, found.last_x),
+        ],
+        open_questions=["Did the data, the loss or the schedule change at this step?"],
+    )
+
+
+def never_learned(name: str, found: Unlearned, rate: RateWatch) -> Claim:
+    """A loss that has not left its start."""
+    return Claim(
+        symptom=(
+            f"{name} has not come down in {found.points:,} points: {found.initial:.4g} at the start, "
+            f"{found.level:.4g} now"
+        ),
+        hypothesis=(
+            "The updates do not lead downhill: a rate far too high or too low, labels that do not belong to their "
+            "inputs, inputs that are constant or not normalized, or a loss that is cut from the model (detach, "
+            "no_grad, argmax)."
+        ),
+        fix=(
+            "Overfit one fixed batch of 8 samples first: if that fails too, it is the code (labels, loss, graph); if "
+            "it works, try the rate at a tenth and at ten times, 200 steps each."
+        ),
+        confidence=(
+            "medium: flat within 1 % since the start. A warm-up that is longer than this, or a loss with a high floor "
+            "of its own, would change it."
+        ),
+        evidence=[
+            point(name, found.initial_x, found.initial, "start"),
+            Evidence(f"best stretch so far: {found.best:.4g}", name, found.last_x, found.best),
+            point(name, found.last_x, found.level, "now"),
+            *rate_evidence(rate, found.last_x),
+        ],
+        open_questions=["What loss does a constant prediction give (ln of the number of classes)?"],
+    )
+
+
+def plateau_severity(found: Plateau, rate: RateWatch, total_steps: int | None) -> Severity:
+    """warning when the rate is known and high and the run is not at its end; else info."""
+    ending = total_steps is not None and found.last_x >= END_SHARE * total_steps
+    return "info" if rate.last is None or rate.near_zero or ending else "warning"
+
+
+def plateau(name: str, found: Plateau, rate: RateWatch, total_steps: int | None) -> Claim:
+    """A plateau, with the interval of its slope."""
+    steps = found.last_x - found.first_x
+    share = abs(found.move) / max(abs(found.level), 1e-12)
+    left = f", {max(0, total_steps - found.last_x):,} steps are left" if total_steps is not None else ""
+    known = f"; the rate is {rate.last:.3g}" if rate.last is not None else ""
+    return Claim(
+        symptom=f"smoothed {name} moved {share:.1%} in {steps:,} steps, at {found.level:.4g}{known}{left}",
+        hypothesis=(
+            "The schedule has come to its end."
+            if rate.near_zero
+            else "At this rate and batch size the noise of the gradient balances the descent; or the model has learned "
+            "what this data and capacity allow."
+        ),
+        fix=(
+            "Nothing to gain from more steps at this rate: stop, or start the decay now (rate ×0.1) and see whether "
+            "the loss drops within a tenth of the flat stretch."
+        ),
+        confidence=(
+            "medium: the 95 % interval of the Theil–Sen slope includes 0 and its ends are small. A validation metric "
+            "that still improves would change it."
+        ),
+        evidence=[
+            point(name, 0, found.initial, "start"),
+            Evidence(
+                f"move over the window: {found.move:+.3g}, 95 % interval {found.low:+.3g} to {found.high:+.3g}",
+                name,
+                found.last_x,
+                found.move,
+                basis="estimated",
+            ),
+            Evidence(f"descent before it: {found.initial:.4g} to {found.level:.4g}", name, found.first_x, found.level),
+            *rate_evidence(rate, found.last_x),
+        ],
+        open_questions=["Does the validation loss still move?", "Is the loss at the entropy of the data?"],
+    )

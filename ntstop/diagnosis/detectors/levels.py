@@ -1,0 +1,81 @@
+"""A whole curve in at most 128 blocks of equal size, each with its mean and variance, at constant cost a point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_BLOCKS = 128
+
+
+@dataclass(slots=True)
+class Block:
+    """`count` consecutive finite points between the steps `x0` and `x1`."""
+
+    x0: int
+    x1: int
+    count: int
+    total: float
+    squares: float
+
+    @property
+    def mean(self) -> float:
+        """Mean of the points."""
+        return self.total / self.count
+
+    def joined(self, other: Block) -> Block:
+        """This block and the one behind it as one."""
+        return Block(
+            self.x0, other.x1, self.count + other.count, self.total + other.total, self.squares + other.squares
+        )
+
+
+def pooled(blocks: list[Block]) -> tuple[float, float, int]:
+    """Mean, variance of the points and number of points of several blocks."""
+    count = sum(block.count for block in blocks)
+    mean = sum(block.total for block in blocks) / count
+    variance = max(0.0, sum(block.squares for block in blocks) / count - mean * mean)
+    return mean, variance, count
+
+
+class Levels:
+    """`blocks` are complete; when there are `MAX_BLOCKS`, pairs are joined and blocks hold twice as many points.
+
+    Sums are kept relative to the first point, so that a small noise on a large level keeps its digits.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.size = 1
+        self.count = 0
+        self.origin = 0.0
+        """What was subtracted from every point."""
+        self._open: Block | None = None
+
+    def add(self, x: int, y: float) -> bool:
+        """Add one finite point; True when it completed a block."""
+        if self.count == 0:
+            self.origin = y
+        self.count += 1
+        y -= self.origin
+        block = self._open
+        if block is None:
+            block = self._open = Block(x, x, 1, y, y * y)
+        else:
+            block.x1 = x
+            block.count += 1
+            block.total += y
+            block.squares += y * y
+        if block.count < self.size:
+            return False
+        self.blocks.append(block)
+        self._open = None
+        if len(self.blocks) == MAX_BLOCKS:
+            self.blocks = [
+                first.joined(second) for first, second in zip(self.blocks[::2], self.blocks[1::2], strict=True)
+            ]
+            self.size *= 2
+        return True
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.__init__()  # type: ignore[misc]

@@ -1,0 +1,154 @@
+"""A loss that jumps up: where, how far, and whether it comes back."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from .baseline import Baseline
+
+MIN_BASELINE = 16
+"""Points before anything is called a spike."""
+HIGH_Z = 10.0
+HIGH_RISE = math.log(1.25)
+"""A point is high at 10 spreads and 25 % above the frozen baseline; with 5 in a row these fired on 4.3 % of 801
+healthy public runs, most of those at learning-rate restarts, which are quiet here."""
+HIGH_RUN = 5
+SHORT_RUN = 3
+SHORT_AREA = HIGH_RUN * HIGH_RISE
+"""Three points in a row are enough when they rise together as far as five just high ones."""
+CALM_Z = 5.0
+CALM_RISE = math.log(1.10)
+"""Back to normal: under half the entry condition (hysteresis), 5 points in a row."""
+CALM_RUN = 5
+LINGER = 64
+"""Points after which a spike that is not over is called lingering: one whole baseline. The longest excursion that
+healed by itself in the healthy development curves is shorter (tests/bench/detectors_on_curves.py prints it)."""
+RECENT = 16
+
+State = Literal["rising", "lingering", "recovered"]
+
+
+@dataclass(slots=True)
+class Spike:
+    """One excursion. `baseline` and `peak` are losses."""
+
+    first_x: int
+    baseline: float
+    peak: float
+    peak_x: int
+    before: list[tuple[int, float]]
+    state: State = "rising"
+    points: int = 0
+    last_x: int = 0
+    last: float = 0.0
+
+
+class SpikeDetector:
+    """Works on log loss while every loss was positive, on plain differences from the first one that was not."""
+
+    def __init__(self) -> None:
+        self._baseline = Baseline()
+        self._raw: deque[tuple[int, float]] = deque(maxlen=64)
+        self._logs = True
+        self._quiet = 0
+        self._run: list[tuple[int, float, float]] = []
+        self._calm = 0
+        self._recent: deque[float] = deque(maxlen=RECENT)
+        self.spike: Spike | None = None
+
+    @property
+    def logs(self) -> bool:
+        """Whether the loss has been positive so far."""
+        return self._logs
+
+    def quiet(self, points: int = LINGER) -> Spike | None:
+        """Learn the level anew, saying nothing for `points` (a planned rise of the rate, a resume).
+
+        Returns the spike that was open, now recovered: what came before says nothing about what comes."""
+        self._quiet = points
+        self._baseline.clear()
+        self._run.clear()
+        ended, self.spike = self.spike, None
+        if ended is not None:
+            ended.state = "recovered"
+        return ended
+
+    def add(self, x: int, y: float) -> Spike | None:
+        """The spike that opened or changed its state with this finite point, else None."""
+        if self._logs and y <= 0:
+            self._go_linear()
+        value = math.log(y) if self._logs else y
+        if self.spike is not None:
+            return self._follow(self.spike, x, y, value)
+        self._raw.append((x, y))
+        if self._quiet > 0 or len(self._baseline) < MIN_BASELINE:
+            self._quiet -= self._quiet > 0
+            self._baseline.push(value)
+            return None
+        excess = value - self._baseline.level
+        bound = HIGH_Z * self._baseline.spread
+        if self._logs:
+            bound = max(bound, HIGH_RISE)
+        if excess <= bound or excess <= 0:
+            for _, _, pending in self._run:
+                self._baseline.push(pending)
+            self._run.clear()
+            self._baseline.push(value)
+            return None
+        self._run.append((x, y, value))
+        area = sum(pending - self._baseline.level for _, _, pending in self._run)
+        if len(self._run) >= HIGH_RUN or (self._logs and len(self._run) >= SHORT_RUN and area >= SHORT_AREA):
+            return self._open()
+        return None
+
+    def _open(self) -> Spike:
+        first_x = self._run[0][0]
+        peak_x, peak, _ = max(self._run, key=lambda point: point[1])
+        level = math.exp(self._baseline.level) if self._logs else self._baseline.level
+        before = [point for point in self._raw if point[0] < first_x][-4:]
+        self.spike = Spike(first_x, level, peak, peak_x, before, points=len(self._run))
+        self.spike.last_x, self.spike.last = self._run[-1][:2]
+        self._recent.clear()
+        self._recent.extend(value for _, _, value in self._run)
+        self._run.clear()
+        self._calm = 0
+        return self.spike
+
+    def _follow(self, spike: Spike, x: int, y: float, value: float) -> Spike | None:
+        spike.points += 1
+        spike.last_x, spike.last = x, y
+        if y > spike.peak:
+            spike.peak, spike.peak_x = y, x
+        self._recent.append(value)
+        calm = CALM_Z * self._baseline.spread
+        if self._logs:
+            calm = max(calm, CALM_RISE)
+        self._calm = self._calm + 1 if value - self._baseline.level < calm else 0
+        if self._calm >= CALM_RUN:
+            spike.state = "recovered"
+            self.spike = None
+            for recent in list(self._recent)[-CALM_RUN:]:
+                self._baseline.push(recent)
+            return spike
+        if spike.state == "rising" and spike.points >= LINGER:
+            # A noisy curve that is half back is not stuck: its median must still be high.
+            if median(self._recent) - self._baseline.level < calm:
+                return None
+            spike.state = "lingering"
+            return spike
+        return None
+
+    def _go_linear(self) -> None:
+        """The first loss at or below zero: from now on differences, with the same points as baseline."""
+        self._logs = False
+        ended, self.spike = self.spike, None
+        if ended is not None:
+            ended.state = "recovered"
+        self._run.clear()
+        self._baseline.clear()
+        for _, y in self._raw:
+            self._baseline.push(y)

@@ -1,0 +1,212 @@
+"""The engine: records in, findings out. Deterministic in the order of the records, whoever delivers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ntstop_probe import wire
+
+from .context import Context, LayerSample, StepBlock, Values
+from .finding import Book, Finding
+from .rules import Rule, load
+
+
+@dataclass(slots=True)
+class _Rank:
+    """One rank: its context and its rules; a new attempt of the rank goes on with both."""
+
+    context: Context
+    rules: list[Rule]
+    current: int
+    """The writer of the newest attempt."""
+    ended_at: dict[int, int] = field(default_factory=dict)
+    """Last step of the writers of earlier attempts."""
+
+
+class Engine:
+    """Feed it every record of a run with `observe`; read `findings`.
+
+    Not thread-safe: the session observes and reads under one lock. `version` goes up when findings change.
+    """
+
+    def __init__(self, rules: list[type[Rule]] | None = None) -> None:
+        self._kinds: Final = load() if rules is None else rules
+        self._book = Book()
+        self._by_writer: dict[int, _Rank] = {}
+        self._ranks: list[_Rank] = []
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, the weightiest first."""
+        return list(self._book)
+
+    @property
+    def version(self) -> int:
+        """Goes up with every change of a finding."""
+        return self._book.version
+
+    def observe(self, writer: int, record: wire.Record) -> None:
+        """Apply one record of the process `writer`. A record whose columns do not fit is skipped, never raised."""
+        rank = self._by_writer.get(writer) or self._new_rank(writer)
+        context = rank.context
+        match record:
+            case wire.Hello():
+                self._hello(writer, record)
+            case wire.Steps():
+                block = _step_block(record)
+                if block is not None:
+                    _advance(context, block)
+                    for rule in rank.rules:
+                        rule.steps(block)
+            case wire.Layers():
+                sample = _layer_sample(context, record)
+                if sample is not None:
+                    for rule in rank.rules:
+                        rule.layers(sample)
+            case wire.Schema():
+                if context.schemas.get(record.id) != record:
+                    context.schemas[record.id] = record
+                    for rule in rank.rules:
+                        rule.schema(record)
+            case wire.Heartbeat():
+                for rule in rank.rules:
+                    rule.heartbeat(record)
+            case wire.Event():
+                for rule in rank.rules:
+                    rule.event(record)
+                if record.kind == "resume":
+                    for rule in rank.rules:
+                        rule.resumed()
+            case _:
+                pass
+
+    def process_gone(self, writer: int, evidence: str) -> None:
+        """The process is known to be gone without having said so; `evidence` is the sentence that proves it.
+
+        The only thing that does not come from a record: what a live viewer sees of the pid, a replay sees too.
+        """
+        rank = self._by_writer.get(writer)
+        if rank is not None:
+            at = rank.ended_at.get(writer, rank.context.last_x)
+            for rule in rank.rules:
+                rule.gone(evidence, at, continued=writer != rank.current)
+
+    def hello_of(self, finding: Finding) -> wire.Hello | None:
+        """Identity and manifest of the process that a finding is about."""
+        rank = self._by_writer.get(finding.writer)
+        return rank.context.hello if rank is not None else None
+
+    def _hello(self, writer: int, hello: wire.Hello) -> None:
+        rank = self._by_writer[writer]
+        if rank.context.hello is None and (earlier := self._earlier_attempt(rank, hello)) is not None:
+            self._ranks.remove(rank)
+            rank = self._by_writer[writer] = earlier
+            rank.ended_at[rank.current] = rank.context.last_x
+            rank.current = writer
+            rank.context.schemas.clear()
+            rank.context.recent_x.clear()
+            rank.context.hello = hello
+            for rule in rank.rules:
+                rule.resumed()
+        if writer == rank.current:
+            rank.context.hello = hello
+            for rule in rank.rules:
+                rule.hello(hello)
+
+    def _earlier_attempt(self, new: _Rank, hello: wire.Hello) -> _Rank | None:
+        """The rank that this process continues: same run and rank number, a lower attempt."""
+        for rank in self._ranks:
+            known = rank.context.hello
+            if (
+                rank is not new
+                and known is not None
+                and (known.run, known.rank) == (hello.run, hello.rank)
+                and known.attempt < hello.attempt
+            ):
+                return rank
+        return None
+
+    def _new_rank(self, writer: int) -> _Rank:
+        context = Context(writer=writer, book=self._book)
+        rank = _Rank(context, [kind(context) for kind in self._kinds], current=writer)
+        self._by_writer[writer] = rank
+        self._ranks.append(rank)
+        return rank
+
+
+def _advance(context: Context, block: StepBlock) -> None:
+    """What every rule may look up is true before the first rule sees the block."""
+    if context.first_x is None:
+        context.first_x = block.x[0]
+    if block.count > 1:
+        context.stride = max(1, block.x[-1] - block.x[-2])
+    elif context.steps and block.x[0] > context.last_x:
+        context.stride = block.x[0] - context.last_x
+    context.last_x = block.x[-1]
+    context.last_ordinal = block.ordinal + block.count - 1
+    context.steps += block.count
+    context.recent_x.extend(enumerate(block.x, block.ordinal))
+
+
+def _step_block(record: wire.Steps) -> StepBlock | None:
+    """The block with lists for columns; None when a column is not as long as the block says."""
+    count = record.count
+    if count <= 0:
+        return None
+
+    def values(column: wire.Column | None) -> Values | None:
+        if column is None:
+            return None
+        items = wire.unpack(column)
+        if len(items) != count:
+            raise ValueError(f"a column of {len(items)} in a block of {count}")
+        return items
+
+    try:
+        steps = values(record.step)
+        rates = [rate for rate in (values(column) for column in record.lrs.values()) if rate is not None]
+        return StepBlock(
+            count=count,
+            ordinal=record.ordinal,
+            x=[
+                record.ordinal + index if steps is None or steps[index] is None else int(steps[index] or 0)
+                for index in range(count)
+            ],
+            t=values(record.t) or [None] * count,
+            losses={
+                name: loss for name, column in sorted(record.losses.items()) if (loss := values(column)) is not None
+            },
+            duration=values(record.duration),
+            grad_norm=values(record.grad_norm),
+            loss_scale=values(record.loss_scale),
+            skipped=values(record.skipped),
+            optimizers=values(record.optimizers),
+            rate=rates[0] if len(rates) == 1 else _largest(rates),
+        )
+    except ValueError:
+        return None
+
+
+def _largest(rates: list[Values]) -> Values | None:
+    if not rates:
+        return None
+    return [max((rate for rate in row if rate is not None), default=None) for row in zip(*rates, strict=True)]
+
+
+def _layer_sample(context: Context, record: wire.Layers) -> LayerSample | None:
+    """The sample with lists for columns; None when its schema is not known or does not fit."""
+    schema = context.schemas.get(record.schema)
+    if schema is None:
+        return None
+    columns: dict[str, Values] = {}
+    for name, column in record.columns.items():
+        try:
+            items = wire.unpack(column)
+        except ValueError:
+            return None
+        if len(items) != len(schema.names):
+            return None
+        columns[name] = items
+    x = record.step if record.step is not None else context.x_of(record.ordinal)
+    return LayerSample(schema, record.ordinal, x, record.t, columns)

@@ -1,0 +1,267 @@
+"""Is it alive: a step that does not end, a process that ended, a process that is gone."""
+
+from __future__ import annotations
+
+from ntstop_probe import wire
+
+from ..context import Context, StepBlock
+from ..detectors.stall import CLASSES, FLOOR, SLOW_PHASES, StepTimes
+from ..evidence import seconds
+from ..finding import Claim, Evidence, Finding, Severity
+from .base import Rule, rule
+
+AREA = "liveness"
+BEAT_GAP = FLOOR
+"""Seconds without a heartbeat, on the writer's own clock, in which the process was stopped or could not run."""
+
+HYPOTHESES = {
+    "data": "The training thread waits in next(): a loader worker hangs or died, a lock, or a file system that does "
+    "not answer.",
+    "forward": "The forward pass does not return: a kernel that hangs, a deadlock in user code, or a copy that waits.",
+    "backward": "Backward does not return: a gradient collective that waits for another rank, or a kernel that hangs.",
+    "optimizer": "The optimizer step does not return: a sharded optimizer that waits for another rank, or a copy.",
+    "collective": "A collective waits for a rank that has not come to it.",
+    "checkpoint": "Writing the checkpoint does not return: a file system that is full, slow or gone.",
+    "eval": "The evaluation does not return: its loader, its length, or a metric that never ends.",
+    "host": "The training thread is outside its phases, or the process got no CPU: logging, input from a terminal, a "
+    "lock, a stopped process.",
+}
+FIXES = {
+    "data": "Run with num_workers=0 to see the error itself; give the DataLoader a timeout; look at the disk or mount.",
+    "forward": "Look at the stack below; set CUDA_LAUNCH_BLOCKING=1 once to find the kernel.",
+    "backward": "Compare the ranks: the one that is not in backward is the cause. Set TORCH_NCCL_TRACE_BUFFER_SIZE.",
+    "optimizer": "Compare the ranks: the one that is not here is the cause.",
+    "collective": "Find the rank that is somewhere else: it is the cause. Every rank must call the same collectives.",
+    "checkpoint": "Check free space and the mount; write to the local disk and copy from there.",
+    "eval": "Put a limit on the number of evaluation batches; look at the stack below.",
+    "host": "Look at the stack below; if the process was stopped, `kill -CONT` goes on with it.",
+}
+
+
+@rule
+class StallRule(Rule):
+    """stall: the step in progress has been in one phase too long. Judged by heartbeats, resolved by progress."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._times: StepTimes = context.times
+        self._finding: Finding | None = None
+        self._ordinal = -1
+        self._worst = 0.0
+        self._last_beat: wire.Heartbeat | None = None
+
+    def steps(self, block: StepBlock) -> None:
+        for index, duration in enumerate(block.duration or ()):
+            if duration is not None:
+                self._times.add(block.ordinal + index, duration)
+        if self._finding is not None and block.ordinal + block.count > self._ordinal:
+            self._resolve("the step ended")
+
+    def heartbeat(self, heartbeat: wire.Heartbeat) -> None:
+        last, self._last_beat = self._last_beat, heartbeat
+        gap = heartbeat.t - last.t if last is not None else 0.0
+        moved = last is not None and (heartbeat.ordinal, heartbeat.phase) != (last.ordinal, last.phase)
+        if last is not None and last.phase in SLOW_PHASES and moved:
+            self._times.slow_phase(last.phase, last.age)
+        if self._finding is not None and self._finding.where != "host" and heartbeat.phase == "idle":
+            self._resolve("training ended")
+        kind = CLASSES.get(heartbeat.phase)
+        threshold = self._times.threshold(heartbeat.phase, heartbeat.ordinal)
+        if gap > max(BEAT_GAP, threshold if self.context.steps else 0.0):
+            self._stopped(heartbeat, gap)
+            return
+        if self._finding is not None:
+            if heartbeat.ordinal > self._ordinal or (moved and heartbeat.age < threshold):
+                self._resolve("it went on")
+            else:
+                self._worsen(heartbeat, threshold)
+            return
+        if kind is None or heartbeat.age <= threshold or not _may_stall(heartbeat):
+            return
+        self._open(kind, heartbeat, threshold)
+
+    def event(self, event: wire.Event) -> None:
+        if event.kind == "exit" and self._finding is not None:
+            self._resolve("the process exited")
+
+    def resumed(self) -> None:
+        self._last_beat = None
+        if self._finding is not None:
+            self._resolve("a new attempt took over")
+
+    def gone(self, evidence: str, at: int, *, continued: bool) -> None:
+        if self._finding is not None and not continued:
+            # The stall explains the death: it stays open, and says how it ended.
+            self._finding.evidence.append(Evidence(f"then the process was gone: {evidence}"))
+            self.context.book.changed()
+
+    def _open(self, kind: str, beat: wire.Heartbeat, threshold: float) -> None:
+        times = self._times
+        self._ordinal, self._worst = beat.ordinal, beat.age
+        usual = f", a usual step takes {seconds(times.p99)} (p99)" if times.p99 else ""
+        x = self.context.x_open
+        slow = beat.phase in SLOW_PHASES or not self.context.steps
+        claim = Claim(
+            symptom=_symptom(kind, beat.age, x),
+            hypothesis=HYPOTHESES[kind],
+            fix=FIXES[kind],
+            confidence=(
+                "high that it stands still: the process beats and the phase does not move. Medium on the cause: the "
+                "stack and the other ranks would tell."
+            ),
+            evidence=[
+                Evidence(
+                    f"phase {beat.phase} for {seconds(beat.age)} in step {x:,}{usual}", "heartbeat", x, beat.age, "s"
+                ),
+                Evidence(f"limit for this phase: {seconds(threshold)}", "step_time", x, threshold, "s", "estimated"),
+                *_stacks(beat, x),
+            ],
+            open_questions=[] if beat.stacks else ["Where does the training thread stand? `py-spy dump --pid PID`"],
+        )
+        self._start(claim, kind, x, "warning" if slow else "critical")
+
+    def _stopped(self, beat: wire.Heartbeat, gap: float) -> None:
+        x = self.context.x_open
+        claim = Claim(
+            symptom=f"the whole process did not run for {seconds(gap)} in step {x:,}",
+            hypothesis="It was stopped (SIGSTOP, a suspended job, a debugger), or C code held the interpreter's lock.",
+            fix="Look who stops it: the scheduler's preemption, a job control shell, or a debugger.",
+            confidence=(
+                "high: the heartbeat thread itself was silent on its own clock. The scheduler's record would tell why."
+            ),
+            evidence=[
+                Evidence(f"no heartbeat for {seconds(gap)}, then phase {beat.phase}", "heartbeat", x, gap, "s"),
+                *_stacks(beat, x),
+            ],
+        )
+        if self._finding is not None:
+            self._resolve("the process was stopped")
+        self._ordinal, self._worst = beat.ordinal, gap
+        self._start(claim, "host", x, "critical")
+
+    def _start(self, claim: Claim, kind: str, x: int, severity: Severity) -> None:
+        self._finding = self.context.open(
+            "stall", claim, severity=severity, area=AREA, failure_mode="pipeline", where=kind, first_x=x
+        )
+
+    def _worsen(self, beat: wire.Heartbeat, threshold: float) -> None:
+        finding = self._finding
+        if finding is None or beat.age <= self._worst:
+            return
+        self._worst = beat.age
+        finding.claim.symptom = _symptom(finding.where, beat.age, finding.first_step)
+        finding.evidence[0].value = beat.age
+        if beat.stacks and not any(item.series == "stack" for item in finding.evidence):
+            finding.evidence.extend(_stacks(beat, finding.first_step))
+            finding.claim.open_questions.clear()
+        if finding.severity == "warning" and beat.age > 3.0 * threshold:
+            finding.severity = "critical"
+        self.context.book.changed()
+
+    def _resolve(self, how: str) -> None:
+        finding = self._finding
+        if finding is None:
+            return
+        finding.claim.symptom += f"; {how} after {seconds(self._worst)} or more"
+        finding.resolve(self.context.last_x, "warning")
+        self._finding = None
+        self.context.book.changed()
+
+
+def _may_stall(beat: wire.Heartbeat) -> bool:
+    """Before the first step the probe says why there is none: no torch, no optimizer. That is not a stall."""
+    return beat.phase != "start" or not beat.reason
+
+
+def _symptom(kind: str, age: float, x: int) -> str:
+    return f"step {x:,} has been in {kind} for {seconds(age)}"
+
+
+def _stacks(beat: wire.Heartbeat, x: int) -> list[Evidence]:
+    return [
+        Evidence(f"thread {stack.thread}: " + " ← ".join(reversed(stack.frames[-4:])), "stack", x)
+        for stack in beat.stacks[:2]
+    ]
+
+
+@rule
+class EndRule(Rule):
+    """exited (with an exit record) and died (without one)."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._exception: wire.Event | None = None
+        self._died: Finding | None = None
+
+    def event(self, event: wire.Event) -> None:
+        if event.kind == "exception":
+            self._exception = event
+        elif event.kind == "exit":
+            self._exited(event)
+
+    def resumed(self) -> None:
+        self._exception = None
+        for kind in ("died", "exited"):
+            for finding in self.context.book.find(kind, self.context.writer):
+                severity: Severity = "info" if finding.severity == "info" else "warning"
+                finding.resolve(self.context.last_x, severity)
+        self.context.book.changed()
+        self._died = None
+
+    def gone(self, evidence: str, at: int, *, continued: bool) -> None:
+        if self._died is not None or self.context.book.find("exited", self.context.writer, status=None):
+            return
+        finding = self.context.open(
+            "died",
+            Claim(
+                symptom=f"the process is gone after step {at:,}, without an exit record",
+                hypothesis="It was killed (host out of memory, the scheduler's limit, kill -9) or crashed in C code.",
+                fix="Look at the kernel's log (dmesg), the scheduler's accounting, and the last memory figures.",
+                confidence="high that it is gone; low on the cause, which leaves no trace in the process itself.",
+                evidence=[Evidence(evidence, step=at), *self._last_words()],
+                open_questions=["Was host memory near its limit just before?"],
+            ),
+            severity="critical",
+            area=AREA,
+            failure_mode="pipeline",
+            where="process",
+            first_x=at,
+        )
+        if continued:
+            finding.resolve(at, "warning")
+        else:
+            self._died = finding
+
+    def _last_words(self) -> list[Evidence]:
+        event = self._exception
+        return [] if event is None else [Evidence(f"exception: {event.text}", step=self.context.last_x)]
+
+    def _exited(self, event: wire.Event) -> None:
+        code = event.data.get("code")
+        failed = bool(code) or (code is None and self._exception is not None)
+        interrupted = self._exception is not None and "KeyboardInterrupt" in self._exception.text
+        status = "exit code unknown" if code is None else f"exit code {code}"
+        at = self.context.last_x
+        self.context.open(
+            "exited",
+            Claim(
+                symptom=f"the process ended after step {at:,}" + (f", {status}" if failed or code == 0 else ""),
+                hypothesis=(
+                    "An exception ended it."
+                    if failed and self._exception is not None and not interrupted
+                    else "It was interrupted."
+                    if interrupted
+                    else "It failed without a recorded exception."
+                    if failed
+                    else "Training came to its end."
+                ),
+                fix="Read the exception below and the end of the job's output." if failed else "Nothing to do.",
+                confidence="high: the process itself wrote it. Only the code after the probe's exit hook is unseen.",
+                evidence=[Evidence(f"exit record at step {at:,}, {status}", "exit", at), *self._last_words()],
+            ),
+            severity="critical" if failed and not interrupted else "info",
+            area=AREA,
+            failure_mode="pipeline" if failed and not interrupted else None,
+            where="process",
+            first_x=at,
+        )

@@ -1,0 +1,193 @@
+"""The loss curve as a whole: spikes, divergence, plateau, never learned."""
+
+from __future__ import annotations
+
+import math
+
+from .. import curve_claims as claims
+from ..context import Context, StepBlock
+from ..detectors.divergence import Divergence, DivergenceDetector, regressed
+from ..detectors.levels import Levels
+from ..detectors.plateau import plateau
+from ..detectors.spike import Spike, SpikeDetector
+from ..detectors.unlearned import unlearned
+from ..finding import Claim, FailureMode, Finding, Severity
+from .base import Rule, rule
+
+AREA = "optimization"
+MODE: FailureMode = "optimization"
+BROKEN = ("nonfinite-loss", "nonfinite-grad")
+STILL = "params-not-updating"
+PATIENCE = 3
+"""Evaluations in a row without it before a slow finding (plateau, regressed, never-learned) is resolved."""
+PLATEAU_EVERY = 4
+"""Blocks between two looks at the slope: it is half a run long, and costs a millisecond."""
+
+
+@rule
+class LossCurveRule(Rule):
+    """Judges one loss: the only one, or the first of several.
+
+    With several losses in a step (a GAN) a level means nothing, since one falls as the other rises: only a spike and
+    an explosion are told then. Nothing new is told while numbers are nonfinite or parameters stand still.
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._name = ""
+        self._alone = True
+        self._restarted = False
+        self._spike = SpikeDetector()
+        self._divergence = DivergenceDetector()
+        self._levels = Levels()
+        self._spike_finding: Finding | None = None
+        self._diverged: Finding | None = None
+        self._slow: dict[str, Finding] = {}
+        self._missing: dict[str, int] = {}
+
+    def steps(self, block: StepBlock) -> None:
+        if not block.losses:
+            return
+        name = "loss" if "loss" in block.losses else next(iter(block.losses))
+        self._name = self._name or name
+        losses = block.losses.get(self._name)
+        self._alone = self._alone and len(block.losses) == 1
+        rates = block.rate
+        if losses is None:
+            return
+        for index, loss in enumerate(losses):
+            x = block.x[index]
+            if rates is not None and (rate := rates[index]) is not None and self.context.rate.add(x, rate):
+                self._restart()
+            if loss is None or not math.isfinite(loss):
+                continue
+            if (spike := self._spike.add(x, loss)) is not None:
+                self._tell_spike(spike)
+            if (divergence := self._divergence.add(x, loss)) is not None:
+                self._tell_divergence(divergence)
+            if self._levels.add(x, loss) and self._alone:
+                self._slow_rules()
+
+    def resumed(self) -> None:
+        self._end_spike(self._spike.quiet())
+
+    def _restart(self) -> None:
+        """A planned rise of the rate: a higher loss is expected, and the level is learned anew."""
+        self._end_spike(self._spike.quiet())
+        self._levels.clear()
+        self._restarted = True
+        for finding in self._slow.values():
+            finding.resolve(self.context.last_x)
+        self._slow.clear()
+        self.context.book.changed()
+
+    def _muted(self) -> bool:
+        return self.context.is_open(*BROKEN, STILL)
+
+    def _end_spike(self, spike: Spike | None) -> None:
+        if spike is not None:
+            self._tell_spike(spike)
+
+    def _tell_spike(self, spike: Spike) -> None:
+        finding = self._spike_finding
+        claim = claims.spike(self._name, spike, self.context.rate)
+        if finding is None:
+            if spike.state == "recovered" or self._muted() or self._diverged is not None:
+                return
+            self._spike_finding = self._open("loss-spike", claim, "info", spike.first_x)
+            return
+        finding.claim = claim
+        finding.last_step = spike.last_x
+        if spike.state == "lingering":
+            finding.severity = "warning"
+        elif spike.state == "recovered":
+            finding.resolve(spike.last_x, "info")
+            self._spike_finding = None
+        self.context.book.changed()
+
+    def _tell_divergence(self, divergence: Divergence) -> None:
+        if divergence.over:
+            if self._diverged is not None:
+                self._diverged.resolve(divergence.last_x, "info")
+                self._diverged.claim.symptom += f"; back below by step {divergence.last_x:,}"
+                self._diverged = None
+                self.context.book.changed()
+            return
+        if self._muted() or (divergence.how == "above-start" and not self._alone):
+            return
+        folded = self.context.fold("loss-spike", "plateau", "never-learned")
+        self.context.fold("divergence")
+        self._spike_finding = None
+        self._slow.clear()
+        claim = claims.divergence(self._name, divergence, self.context.rate)
+        for finding in folded:
+            if finding.kind == "loss-spike":
+                claim.evidence[:0] = finding.evidence
+        self._diverged = self._open("divergence", claim, "critical", divergence.first_x)
+
+    def _slow_rules(self) -> None:
+        """What takes a whole stretch of curve to say; looked at when a block of `Levels` is complete."""
+        context, levels = self.context, self._levels
+        if len(levels.blocks) < 16:
+            return
+        muted = self._muted() or self._diverged is not None
+        initial = self._divergence.initial
+        if muted:
+            return
+        total_points = None if context.total_steps is None else context.total_steps // context.stride
+        fell_back = regressed(levels, initial)
+        if fell_back is not None:
+            claim = claims.divergence(self._name, fell_back, context.rate)
+            self._keep("divergence", claim, "warning", fell_back.first_x, fell_back.last_x)
+            context.fold("plateau", "never-learned")
+            self._slow.pop("plateau", None)
+            self._slow.pop("never-learned", None)
+            return
+        self._miss("divergence")
+        if not self._restarted and self._spike.logs:
+            never = unlearned(levels, initial, total_points=total_points)
+            if never is not None:
+                claim = claims.never_learned(self._name, never, context.rate)
+                self._keep("never-learned", claim, "warning", never.initial_x, never.last_x)
+            else:
+                self._miss("never-learned")
+        if len(levels.blocks) % PLATEAU_EVERY == 0 and "never-learned" not in self._slow:
+            flat = plateau(levels, initial)
+            if flat is not None:
+                severity = claims.plateau_severity(flat, context.rate, context.total_steps)
+                claim = claims.plateau(self._name, flat, context.rate, context.total_steps)
+                self._keep("plateau", claim, severity, flat.first_x, flat.last_x)
+            else:
+                self._miss("plateau")
+
+    def _keep(self, kind: str, claim: Claim, severity: Severity, first_x: int, last_x: int) -> None:
+        """Open a slow finding, or bring the one that is open up to date."""
+        self._missing[kind] = 0
+        finding = self._slow.get(kind)
+        if finding is None or finding.status != "open":
+            self._slow[kind] = self._open(kind, claim, severity, first_x, last_x)
+            return
+        finding.claim, finding.severity, finding.last_step = claim, severity, last_x
+        self.context.book.changed()
+
+    def _miss(self, kind: str) -> None:
+        finding = self._slow.get(kind)
+        if finding is None:
+            return
+        self._missing[kind] = self._missing.get(kind, 0) + 1
+        if self._missing[kind] >= PATIENCE:
+            finding.resolve(self._levels.blocks[-1].x1, "info")
+            del self._slow[kind]
+            self.context.book.changed()
+
+    def _open(self, kind: str, claim: Claim, severity: Severity, first_x: int, last_x: int | None = None) -> Finding:
+        return self.context.open(
+            kind,
+            claim,
+            severity=severity,
+            area=AREA,
+            failure_mode=MODE,
+            where=self._name,
+            first_x=first_x,
+            last_x=last_x,
+        )

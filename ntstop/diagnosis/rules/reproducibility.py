@@ -1,0 +1,73 @@
+"""Could someone run this again: a note once a run, because a diagnosis of an unrepeatable run cannot be checked."""
+
+from __future__ import annotations
+
+from ntstop_probe import wire
+
+from ..context import Context, StepBlock
+from ..finding import Claim, Evidence, Finding
+from ..reproduction import missing_parts
+from .base import Rule, rule
+
+KIND = "unreproducible"
+
+
+@rule
+class UnreproducibleRule(Rule):
+    """unreproducible: info, once a run, with what is missing; resolved when a later manifest has it all."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._finding: Finding | None = None
+
+    def hello(self, hello: wire.Hello) -> None:
+        if self._finding is not None:
+            self._update(hello)
+
+    def steps(self, block: StepBlock) -> None:
+        hello = self.context.hello
+        if self._finding is None and hello is not None and not hello.rank:
+            self._update(hello)
+
+    def _update(self, hello: wire.Hello) -> None:
+        missing = missing_parts(hello.manifest)
+        if not missing:
+            if self._finding is not None and self._finding.status == "open":
+                self._finding.resolve(self.context.last_x)
+                self.context.book.changed()
+            return
+        claim = Claim(
+            symptom=f"cannot be repeated exactly: {', '.join(missing)} not recorded",
+            hypothesis="The job did not say it, and the probe could not find it by itself.",
+            fix=_fix(missing),
+            confidence="high: absent from the manifest. It may be known outside the run.",
+            evidence=[Evidence(f"{part}: not recorded", "manifest") for part in missing],
+        )
+        if self._finding is None:
+            # One for the run: another process of it may have said so already.
+            if any(finding.kind == KIND for finding in self.context.book):
+                return
+            self._finding = self.context.open(
+                KIND,
+                claim,
+                severity="info",
+                area="reproducibility",
+                failure_mode=None,
+                where="manifest",
+                first_x=self.context.first_x or 0,
+            )
+        elif self._finding.claim.symptom != claim.symptom:
+            self._finding.claim = claim
+            self.context.book.changed()
+
+
+def _fix(missing: list[str]) -> str:
+    hints = {
+        "git SHA": "run from a git checkout",
+        "clean git tree": "commit before the run",
+        "seed": "call torch.manual_seed(n)",
+        "config": "watch(config={...})",
+        "data hash": 'watch(data_hash="...")',
+        "versions": "install the packages with metadata",
+    }
+    return "; ".join(hints[part] for part in missing if part in hints) + "."

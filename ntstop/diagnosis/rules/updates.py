@@ -1,0 +1,176 @@
+"""Parameters that should move and do not."""
+
+from __future__ import annotations
+
+from ntstop_probe import wire
+
+from ..context import Context, LayerSample, StepBlock
+from ..detectors.frozen import FrozenDetector, Still
+from ..finding import Claim, Evidence, Finding
+from .base import Rule, rule
+
+KIND = "params-not-updating"
+SETTLE = 5
+"""Finished steps before the schema is believed: optimizers may be built one after the other."""
+NAMED = 3
+
+
+@rule
+class ParamsNotUpdatingRule(Rule):
+    """No trainable parameter is in an optimizer, none of the optimizer's ever gets a gradient, or none moves.
+
+    Folds plateau and never-learned: a model that is not updated cannot come down. A rate of zero is not this.
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._frozen = FrozenDetector()
+        self._schema: wire.Schema | None = None
+        self._rate_on = True
+        self._ungraded = 0
+        self._finding: Finding | None = None
+
+    def schema(self, schema: wire.Schema) -> None:
+        self._schema = schema
+        self._frozen.reset()
+        self._ungraded = 0
+        if self._finding is not None and self._finding.where == "optimizer" and _held(schema):
+            self._resolve(self.context.last_x)
+
+    def resumed(self) -> None:
+        self._frozen.reset()
+        self._ungraded = 0
+
+    def steps(self, block: StepBlock) -> None:
+        if block.rate is not None:
+            self._rate_on = any(rate is None or rate > 0 for rate in block.rate)
+        schema = self._schema
+        if schema is None or self._finding is not None or self.context.steps < SETTLE:
+            return
+        trainable = _trainable(schema)
+        if trainable and schema.in_optimizer and not _held(schema):
+            self._open(_not_held(schema, trainable, self.context.last_x), "optimizer", self.context.first_x or 0)
+
+    def layers(self, sample: LayerSample) -> None:
+        schema = sample.schema
+        ours = [
+            index
+            for index in range(len(schema.names))
+            if not _flag(schema.frozen, index, False) and _flag(schema.in_optimizer, index, True)
+        ]
+        if not ours or not self._rate_on:
+            return
+        pick = {name: [column[index] for index in ours] for name, column in sample.columns.items()}
+        still = self._frozen.add(sample.x, pick.get("param_norm"), pick.get("update_ratio"))
+        grads = pick.get("grad_norm")
+        nothing = grads is None or all(grad is None for grad in grads)
+        self._ungraded = self._ungraded + 1 if nothing and "param_norm" in pick else 0
+        if still is None:
+            if self._finding is not None and self._finding.where == "parameters" and not self._frozen.standing:
+                self._resolve(sample.x)
+            return
+        if self._finding is not None:
+            self._finding.last_step = max(self._finding.last_step, sample.x)
+            return
+        # Without a gradient at all the optimizer skips them: the graph does not reach what it holds.
+        names = [schema.names[index] for index in ours]
+        self._open(_not_moving(still, names, ungraded=self._ungraded >= still.samples), "parameters", still.first_x)
+
+    def _open(self, claim: Claim, where: str, first_x: int) -> None:
+        self._finding = self.context.open(
+            KIND,
+            claim,
+            severity="critical",
+            area="optimization",
+            failure_mode="optimization",
+            where=where,
+            first_x=first_x,
+            last_x=self.context.last_x,
+        )
+        self.context.fold("plateau", "never-learned")
+
+    def _resolve(self, x: int) -> None:
+        if self._finding is not None:
+            self._finding.resolve(x, "info")
+            self._finding = None
+            self.context.book.changed()
+
+
+def _flag(flags: list[bool], index: int, default: bool) -> bool:
+    return flags[index] if index < len(flags) else default
+
+
+def _trainable(schema: wire.Schema) -> list[str]:
+    return [name for index, name in enumerate(schema.names) if not _flag(schema.frozen, index, False)]
+
+
+def _held(schema: wire.Schema) -> bool:
+    """Whether an optimizer holds any trainable parameter of the model."""
+    return any(held and not _flag(schema.frozen, index, False) for index, held in enumerate(schema.in_optimizer))
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _not_held(schema: wire.Schema, trainable: list[str], x: int) -> Claim:
+    return Claim(
+        symptom=f"the optimizer holds none of the {len(trainable)} trainable parameters of the model",
+        hypothesis=(
+            "The optimizer was built from other tensors: from a copy of the model, before the model was moved, wrapped "
+            "or re-created, or from an empty or filtered list."
+        ),
+        fix="Build the optimizer last, from the model that computes the loss: Optimizer(model.parameters(), lr=...).",
+        confidence=(
+            "high: compared by identity of the tensors. A second optimizer that the probe has not seen step would "
+            "change it."
+        ),
+        evidence=[
+            Evidence(
+                f"trainable and in no optimizer: {_listed(trainable)}",
+                "in_optimizer",
+                x,
+                float(len(trainable)),
+                "layers",
+            ),
+            Evidence(f"parameters in the schema: {len(schema.names)}", "in_optimizer", x, float(len(schema.names))),
+        ],
+    )
+
+
+def _not_moving(still: Still, names: list[str], *, ungraded: bool) -> Claim:
+    span = f"steps {still.first_x:,} to {still.last_x:,}"
+    if still.how == "update_ratio":
+        seen = Evidence(f"update ratio exactly 0 in {still.samples} samples, {span}", "update_ratio", still.last_x, 0.0)
+    else:
+        norm = next((norm for norm in still.norms if norm is not None), None)
+        seen = Evidence(
+            f"parameter norms bitwise the same in {still.samples} samples, {span}", "param_norm", still.last_x, norm
+        )
+    evidence = [seen]
+    if ungraded:
+        evidence.append(
+            Evidence(f"no gradient reached any of the optimizer's tensors in {span}", "grad_norm", still.last_x)
+        )
+    return Claim(
+        symptom=f"none of the {len(names)} parameters in the optimizer moves, at a rate above zero ({span})",
+        hypothesis=(
+            "The optimizer holds tensors that the loss does not depend on: another copy of the model, or a graph cut "
+            "by detach() or no_grad()."
+            if ungraded
+            else "The step changes nothing: every step is skipped, the gradients are zeroed between backward and step, "
+            "or the update is smaller than the precision of the weights."
+        ),
+        fix=(
+            "Build the optimizer from the parameters of the model that computes the loss, after moving and wrapping it."
+            if ungraded
+            else "Call loss.backward(), then optimizer.step(), then zero_grad(), in this order; keep master weights in "
+            "float32."
+        ),
+        confidence="high: "
+        + ("no gradient and no motion." if ungraded else "measured on the weights themselves.")
+        + " One sample in which a norm changes would change it.",
+        evidence=evidence,
+        open_questions=[f"Are these the layers you train: {_listed(names)}?"],
+    )
