@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ntstop_probe.wire import Column
 
-_DTYPES = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8"), "i4": np.dtype("<i4"), "i8": np.dtype("<i8"),
-           "u1": np.dtype("u1")}  # fmt: skip
+_DTYPES: dict[str, np.dtype[Any]] = {kind: np.dtype("<" + kind) for kind in ("f4", "f8", "i4", "i8", "u1")}
 
 
-def values(column: Column) -> NDArray[np.generic]:
+def values(column: Column) -> NDArray[Any]:
     """The numbers as they were packed, without a copy; what is missing is 0 (see `present`).
 
     Raises `ValueError` when the bytes are no whole number of items.

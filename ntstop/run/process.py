@@ -1,0 +1,149 @@
+"""The state of one process of a run: who it is, its curves and layers, and how it was when it last spoke."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ntstop.curves.matrix import LayerMatrix
+from ntstop.curves.series import Series
+from ntstop_probe.wire import Event, Heartbeat, Hello, Manifest, Schema
+
+EVENTS = 1000
+"""Newest events that are kept; `events_seen` counts all."""
+WARNINGS = 100
+
+_RATE_STEPS = 64
+"""Newest steps that the rate is measured over."""
+
+
+@dataclass
+class Track:
+    """The curves and layers of a rank, on one axis over all of its attempts."""
+
+    rank: int | None
+    attempts: set[int] = field(default_factory=set)
+    series: dict[str, Series] = field(default_factory=dict)
+    layers: dict[str, LayerMatrix] = field(default_factory=dict)
+    """By field: "grad_norm", "param_norm", "update_ratio", "ratio" (gradient over parameter norm) …"""
+    layer_names: tuple[str, ...] = ()
+
+    def get(self, name: str) -> Series:
+        """The series of this name, made when there is none."""
+        series = self.series.get(name)
+        if series is None:
+            series = self.series[name] = Series(name)
+        return series
+
+    def layers_are(self, names: tuple[str, ...]) -> None:
+        """From now on the layers are `names`; the matrices start anew when they were others."""
+        if names != self.layer_names:
+            self.layer_names, self.layers = names, {}
+
+
+@dataclass
+class ProcessState:
+    """One process. Seconds are the writer's monotonic clock unless they say otherwise."""
+
+    writer: int
+    track: Track
+    hello: Hello | None = None
+    schema: Schema | None = None
+    heartbeat: Heartbeat | None = None
+    heartbeat_arrival: float | None = None
+    """The viewer's `time.monotonic()` when the newest heartbeat was applied (from a recording: read, not sent)."""
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    events_seen: int = 0
+    warnings: deque[Event] = field(default_factory=lambda: deque(maxlen=WARNINGS))
+    """What the probe could not do or has switched off."""
+    exit: Event | None = None
+    exception: Event | None = None
+    checkpoint: Event | None = None
+    """The newest checkpoint."""
+    clocks: dict[str, str] = field(default_factory=dict)
+    """Phases that are not on the host's clock."""
+    phase_names: list[str] = field(default_factory=list)
+    """Phases in the order in which they were first seen."""
+    devices: dict[int, str] = field(default_factory=dict)
+    """Names of the accelerators by index."""
+    steps: int = 0
+    """Steps this process has finished."""
+    ordinal: int | None = None
+    """Number of the last finished step, from 0."""
+    x: float = 0.0
+    """The same on the step axis."""
+    stride: float = 1.0
+    """How far the axis moves in one step."""
+    first_x: float | None = None
+    last_t: float | None = None
+    """End of the last finished step."""
+    misfits: int = 0
+    """Records whose columns did not fit each other, which were left out."""
+    skipped_layers: int = 0
+    """Layer samples whose schema was never seen."""
+
+    @property
+    def rank(self) -> int | None:
+        """Rank in its world; None when it is not known, or there is no world."""
+        return self.hello.rank if self.hello else None
+
+    @property
+    def attempt(self) -> int:
+        """0 for the first start of the run, one more for each restart or requeue."""
+        return self.hello.attempt if self.hello else 0
+
+    @property
+    def manifest(self) -> Manifest:
+        """What makes the run repeatable; empty until the process has introduced itself."""
+        return self.hello.manifest if self.hello else Manifest()
+
+    @property
+    def series(self) -> dict[str, Series]:
+        """Curves by name, over all attempts of the rank."""
+        return self.track.series
+
+    @property
+    def layers(self) -> dict[str, LayerMatrix]:
+        """Layer matrices by field, over all attempts of the rank; rows in the order of `layer_names`."""
+        return self.track.layers
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """Names of the rows of the layer matrices."""
+        return self.track.layer_names
+
+    @property
+    def phases(self) -> dict[str, Series]:
+        """Seconds of each step by phase, in the order in which the phases were first seen."""
+        return {name: self.track.get(f"phase/{name}") for name in self.phase_names}
+
+    @property
+    def phase(self) -> str:
+        """The phase that the newest heartbeat names, "" before the first."""
+        return self.heartbeat.phase if self.heartbeat else ""
+
+    @property
+    def rate(self) -> float | None:
+        """Steps a second over the last 64 steps; None before there are two."""
+        series = self.track.series.get("step_time")
+        if series is None or self.steps < 2:
+            return None
+        _, duration, _ = series.recent(min(_RATE_STEPS, self.steps))
+        duration = duration[np.isfinite(duration)]
+        total = float(duration.sum())
+        return len(duration) / total if total > 0 else None
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to the last step at the present rate; None where the total or the rate is not known."""
+        total = self.hello.total_steps if self.hello else None
+        if total is None or self.ordinal is None or not self.rate:
+            return None
+        return max(0.0, (total - self.x) / self.stride) / self.rate
+
+    def wall_at(self, t: float) -> float | None:
+        """Unix time of a moment of the writer's monotonic clock; None before the process has introduced itself."""
+        anchor = self.heartbeat or self.hello
+        return anchor.wall + (t - anchor.t) if anchor else None

@@ -1,0 +1,276 @@
+"""The state of a run: records in, curves out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntstop.curves.matrix import LayerMatrix
+from ntstop.sources import columns
+from ntstop_probe.wire import (
+    Allocator,
+    Column,
+    Device,
+    Event,
+    Heartbeat,
+    Hello,
+    Host,
+    Layers,
+    Record,
+    Scalars,
+    Schema,
+    Steps,
+)
+
+from .process import ProcessState, Track
+
+_STEP_COLUMNS = {
+    "grad_norm": "grad_norm",
+    "clip": "clip",
+    "loss_scale": "loss_scale",
+    "skipped": "skipped",
+    "micro": "micro",
+    "duration": "step_time",
+    "epoch": "epoch",
+    "samples": "samples",
+    "tokens": "tokens",
+}
+"""Columns of a steps record and the series they go to."""
+
+_DEVICE_FIELDS = ("utilization", "memory_used", "memory_total", "power", "power_limit", "temperature",
+                  "ecc_uncorrected")  # fmt: skip
+_HOST_FIELDS = ("process_cpu", "process_rss", "host_cpu", "cores", "memory_used", "memory_total", "children_cpu",
+                "children_rss", "children")  # fmt: skip
+_ALLOCATOR_FIELDS = ("allocated", "reserved", "active", "inactive_split", "retries", "ooms")
+
+
+class RunState:
+    """Everything that is known of a run. `apply` takes records in the order of each writer.
+
+    Series names: "loss", "loss/1" …, "lr", "lr/0.1" …, "grad_norm", "clip", "loss_scale", "skipped", "micro",
+    "step_time" (s), "phase/<phase>" (s), "epoch", "samples", "tokens"; "host/<field>", "gpu<index>/<field>" and
+    "alloc<index>/<field>" with the field names of the wire; and what the user logs, under its own name. Their x is the
+    global step where the job has one, else the ordinal; their t is the writer's monotonic clock. Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self.processes: dict[int, ProcessState] = {}
+        self.version = 0
+        """Goes up with every record."""
+        self._tracks: list[Track] = []
+
+    @property
+    def primary(self) -> ProcessState | None:
+        """Rank 0 (or the process without a rank) in its latest attempt, once it trains; None before any process."""
+        return min(self.processes.values(), key=_primary_order, default=None)
+
+    @property
+    def ranks(self) -> dict[int | None, ProcessState]:
+        """The latest attempt of every rank, by rank; a process without one stands under None."""
+        latest: dict[int | None, ProcessState] = {}
+        for process in self.processes.values():
+            known = latest.get(process.rank)
+            if known is None or process.attempt >= known.attempt:
+                latest[process.rank] = process
+        return dict(sorted(latest.items(), key=lambda item: -1 if item[0] is None else item[0]))
+
+    @property
+    def run(self) -> str:
+        """The id of the run, "" before the first process has introduced itself."""
+        return next((process.hello.run for process in self.processes.values() if process.hello), "")
+
+    def apply(self, writer: int, record: Record) -> None:
+        """Take in one record of the process `writer`. A record that does not fit together is counted and left out."""
+        process = self.processes.get(writer)
+        if process is None:
+            process = self.processes[writer] = ProcessState(writer, self._new_track(None))
+        self.version += 1
+        try:
+            self._apply(process, record)
+        except (ValueError, TypeError, KeyError, OverflowError):
+            process.misfits += 1
+
+    def _apply(self, process: ProcessState, record: Record) -> None:
+        if isinstance(record, Steps):
+            _apply_steps(process, record)
+        elif isinstance(record, Layers):
+            _apply_layers(process, record)
+        elif isinstance(record, Scalars):
+            x = float(record.step) if record.step is not None else _x_of(process, record.ordinal)
+            for name, value in record.values.items():
+                process.track.get(name).append(x, float(value), record.t)
+        elif isinstance(record, Host):
+            _sample(process, record, "host", _HOST_FIELDS)
+        elif isinstance(record, Device):
+            process.devices[record.index] = record.name
+            _sample(process, record, f"gpu{record.index}", _DEVICE_FIELDS)
+        elif isinstance(record, Allocator):
+            _sample(process, record, f"alloc{record.index}", _ALLOCATOR_FIELDS)
+        elif isinstance(record, Heartbeat):
+            process.heartbeat, process.heartbeat_arrival = record, time.monotonic()
+        elif isinstance(record, Event):
+            _apply_event(process, record)
+        elif isinstance(record, Schema):
+            process.schema = record
+            process.track.layers_are(tuple(record.names))
+        else:
+            self._apply_hello(process, record)
+
+    def _apply_hello(self, process: ProcessState, hello: Hello) -> None:
+        known, process.hello = process.hello, hello
+        if known is None or (known.rank, known.attempt) != (hello.rank, hello.attempt):
+            self._join_track(process, hello)
+
+    def _join_track(self, process: ProcessState, hello: Hello) -> None:
+        """Let a process go on with the curves of the earlier attempts of its rank.
+
+        Processes without a rank are one after the other when their attempts differ, and siblings when not. What was
+        drawn before a late rank became known (a few steps at most) is taken along.
+        """
+        own = process.track
+        if own.rank == hello.rank and own.attempts == {hello.attempt}:
+            return
+        for track in self._tracks:
+            if track is own or track.rank != hello.rank or hello.attempt in track.attempts or not track.attempts:
+                continue
+            for name, series in own.series.items():
+                track.get(name).extend(*series.recent(series.count))
+            self._tracks.remove(own)
+            process.track = track
+            break
+        process.track.rank = hello.rank
+        process.track.attempts.add(hello.attempt)
+
+    def _new_track(self, rank: int | None) -> Track:
+        track = Track(rank)
+        self._tracks.append(track)
+        return track
+
+
+def _primary_order(process: ProcessState) -> tuple[int, bool, int]:
+    rank = process.rank if process.rank is not None else -1
+    return max(rank, 0), process.steps == 0 and process.hello is None, -process.attempt
+
+
+def _apply_steps(process: ProcessState, block: Steps) -> None:
+    """Add a block of steps to the curves, a whole column at a time."""
+    count = block.count
+    t = columns.values(block.t)
+    if count <= 0 or len(t) != count:
+        raise ValueError(f"{len(t)} times for {count} steps")
+    x = _steps_axis(process, block)
+    get = process.track.get
+    for field, name in _STEP_COLUMNS.items():
+        column = getattr(block, field)
+        if column is not None:
+            _extend(process, name, column, x, t)
+    for group in (block.losses, block.lrs):
+        for name, column in group.items():
+            _extend(process, name, column, x, t)
+    for name, column in block.phases.items():
+        if name not in process.phase_names:
+            process.phase_names.append(name)
+            get(f"phase/{name}")
+        _extend(process, f"phase/{name}", column, x, t)
+    process.clocks.update(block.clocks)
+    process.steps += count
+    process.ordinal = block.ordinal + count - 1
+    if count > 1 and x[-1] > x[0]:
+        process.stride = float(x[-1] - x[0]) / (count - 1)
+    process.x = float(x[-1])
+    if process.first_x is None:
+        process.first_x = float(x[0])
+    process.last_t = float(t[-1])
+
+
+def _steps_axis(process: ProcessState, block: Steps) -> NDArray[np.float64]:
+    """The global steps of a block; the ordinals where it has none, moved along where it has some."""
+    ordinals = np.arange(block.ordinal, block.ordinal + block.count, dtype=np.float64)
+    if block.step is None:
+        return ordinals
+    steps = columns.to_floats(block.step)
+    if len(steps) != block.count:
+        raise ValueError(f"{len(steps)} steps in a block of {block.count}")
+    missing = np.isnan(steps)
+    if missing.any():
+        known = np.flatnonzero(~missing)
+        nearest = known[np.clip(np.searchsorted(known, np.arange(block.count), side="right") - 1, 0, None)]
+        steps = np.where(missing, steps[nearest] + (ordinals - ordinals[nearest]), steps)
+    return steps
+
+
+def _extend(process: ProcessState, name: str, column: Column, x: NDArray[Any], t: NDArray[Any]) -> None:
+    y = columns.values(column)
+    if len(y) != len(x):
+        process.misfits += 1
+        return
+    if column.present:
+        there = columns.present(column)
+        x, y, t = x[there], y[there], t[there]
+    process.track.get(name).extend(x, y, t)
+
+
+def _x_of(process: ProcessState, ordinal: int) -> float:
+    """Where a step lies on the axis, by the steps that are known."""
+    if process.ordinal is None:
+        return float(ordinal)
+    return process.x + (ordinal - process.ordinal) * process.stride
+
+
+def _apply_layers(process: ProcessState, sample: Layers) -> None:
+    schema = process.schema
+    if schema is None or schema.id != sample.schema:
+        process.skipped_layers += 1
+        return
+    x = float(sample.step) if sample.step is not None else _x_of(process, sample.ordinal)
+    fields: dict[str, tuple[NDArray[np.float32], NDArray[np.bool_] | None]] = {}
+    for name, column in sample.columns.items():
+        values = columns.values(column).astype(np.float32, copy=False)
+        if len(values) != len(schema.names):
+            process.misfits += 1
+            continue
+        fields[name] = values, columns.present(column) if column.present else None
+    if "grad_norm" in fields and "param_norm" in fields:
+        fields["ratio"] = _ratio(fields["grad_norm"], fields["param_norm"])
+    for name, (values, present) in fields.items():
+        matrix = process.track.layers.get(name)
+        if matrix is None:
+            matrix = process.track.layers[name] = LayerMatrix(len(schema.names))
+        matrix.append(x, values, present)
+
+
+def _ratio(
+    gradient: tuple[NDArray[np.float32], NDArray[np.bool_] | None],
+    parameter: tuple[NDArray[np.float32], NDArray[np.bool_] | None],
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Gradient over parameter norm; missing where either is, and where the parameters are all zero."""
+    norms, weights = gradient[0], parameter[0]
+    there = weights != 0
+    for present in (gradient[1], parameter[1]):
+        if present is not None:
+            there = there & present
+    return np.divide(norms, weights, out=np.zeros_like(norms), where=there), there
+
+
+def _sample(process: ProcessState, record: Host | Device | Allocator, prefix: str, fields: tuple[str, ...]) -> None:
+    x = process.x
+    for field in fields:
+        value = getattr(record, field)
+        if value is not None:
+            process.track.get(f"{prefix}/{field}").append(x, float(value), record.t)
+
+
+def _apply_event(process: ProcessState, event: Event) -> None:
+    process.events_seen += 1
+    process.events.append(event)
+    if event.kind == "warning":
+        process.warnings.append(event)
+    elif event.kind == "exit":
+        process.exit = event
+    elif event.kind == "exception":
+        process.exception = event
+    elif event.kind == "checkpoint":
+        process.checkpoint = event

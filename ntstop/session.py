@@ -1,0 +1,185 @@
+"""A run under observation: a reader thread that feeds the run's state and the diagnosis, and a lock around both."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ntstop.diagnosis.engine import Engine
+from ntstop.diagnosis.finding import Finding
+from ntstop.run.state import RunState
+from ntstop.sources import runs
+from ntstop.sources.base import Arrival, Source, SourceError, SourceStatus
+from ntstop.sources.live import RunSource
+from ntstop_probe.wire import Record
+
+_POLL = 0.25
+"""Seconds that the reader waits for news at most; what `stop` waits for."""
+_EVIDENCE_EVERY = 1.0
+"""Seconds between two looks at whether the processes live."""
+_HOLD = 256
+"""Records applied under one hold of the lock: the screen never waits longer than a few milliseconds."""
+
+
+class Diagnosis(Protocol):
+    """What a session needs of a diagnosis engine."""
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """All findings, the weightiest first."""
+        ...
+
+    def observe(self, writer: int, record: Record) -> None:
+        """Take in one record."""
+        ...
+
+    def process_gone(self, writer: int, evidence: str) -> None:
+        """Take in that a process is gone without having said so."""
+        ...
+
+
+class Session:
+    """Watches one run: `start`, look at it under `lock` as often as `version` has changed, `stop`.
+
+    `target` is a run id, a unique beginning of one, a folder (with a slash; it may come into being later), or a
+    `Source`. Everything of `state` and `findings` may be touched only while `lock` is held: even reading a curve
+    settles what waits in it. `error` is one line once the reading has ended for good. Raises `SourceError` when there
+    is no such run.
+    """
+
+    def __init__(self, target: str | Path | Source, engine: Diagnosis | None = None) -> None:
+        self.lock = threading.RLock()
+        self.state = RunState()
+        self.version = 0
+        """Goes up with everything that could be drawn anew."""
+        self.error: str | None = None
+        self.status = SourceStatus()
+        """How the reading goes; replaced, never changed."""
+        self.entry: runs.RunEntry | None = None
+        """The evidence on whether the run lives, about a second old; replaced, never changed. None before the first."""
+        self._engine: Diagnosis = engine if engine is not None else Engine()
+        self.path, self._source = _open(target)
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._caught_up = threading.Event()
+        self._evidence_at = 0.0
+        self._gone: set[int] = set()
+
+    def __enter__(self) -> Session:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """All findings, the weightiest first."""
+        return self._engine.findings
+
+    @property
+    def engine(self) -> Any:
+        """The diagnosis engine."""
+        return self._engine
+
+    def start(self) -> None:
+        """Begin to read, in a thread of its own. Once only."""
+        self._thread = threading.Thread(target=self._run, name="ntstop-reader", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading; waits for the thread, 2 seconds at most."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(2.0)
+
+    def load(self) -> None:
+        """Read everything there is now, in the calling thread, without `start`. Raises `SourceError`."""
+        try:
+            while True:
+                arrivals = self._source.poll(0.0)
+                self._apply(arrivals)
+                if not arrivals and (self._source.status.complete or not self._exists()):
+                    break
+            self.status = self._source.status
+            self._look_for_evidence(time.monotonic())
+        finally:
+            self._source.close()
+        self._caught_up.set()
+
+    def wait_for_end(self, timeout: float = 10.0) -> bool:
+        """Wait until all that has been recorded by now is read; False when that took longer than `timeout` seconds."""
+        self._caught_up.clear()
+        return self._caught_up.wait(timeout)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._turn()
+        except SourceError as error:
+            self._fail(str(error))
+        except Exception as error:
+            # A viewer that goes blind must say so.
+            self._fail(f"the reader has failed: {type(error).__name__}: {error}")
+        finally:
+            self._source.close()
+
+    def _turn(self) -> None:
+        # Asked before reading: what is on disk by now will have been read when nothing comes.
+        asked = not self._caught_up.is_set()
+        arrivals = self._source.poll(_POLL)
+        self._apply(arrivals)
+        status = self._source.status
+        if status != self.status:
+            self.status = status
+            self.version += 1
+        self._look_for_evidence(time.monotonic())
+        if asked and not arrivals and status.complete:
+            self._caught_up.set()
+
+    def _apply(self, arrivals: list[Arrival]) -> None:
+        for start in range(0, len(arrivals), _HOLD):
+            with self.lock:
+                for writer, _, record in arrivals[start : start + _HOLD]:
+                    self.state.apply(writer, record)
+                    self._engine.observe(writer, record)
+                self.version += 1
+
+    def _look_for_evidence(self, now: float) -> None:
+        """Find out whether the processes live, and tell the engine of those that died."""
+        if self.path is None or now < self._evidence_at:
+            return
+        self._evidence_at = now + _EVIDENCE_EVERY
+        try:
+            entry = runs.read_run(self.path)
+        except SourceError:
+            return
+        self.entry = entry
+        self.version += 1
+        if not self.status.complete:
+            return
+        for process in entry.processes:
+            writer = process.info.writer if process.info else None
+            if process.state == "died" and writer is not None and writer not in self._gone:
+                self._gone.add(writer)
+                with self.lock:
+                    self._engine.process_gone(writer, process.why)
+
+    def _exists(self) -> bool:
+        return self.path is None or self.path.exists()
+
+    def _fail(self, text: str) -> None:
+        self.error = text
+        self.version += 1
+        self._caught_up.set()
+
+
+def _open(target: str | Path | Source) -> tuple[Path | None, Source]:
+    if isinstance(target, str):
+        target = Path(target) if "/" in target else runs.resolve(target).path
+    if isinstance(target, Path):
+        return target, RunSource(target)
+    return getattr(target, "folder", None), target

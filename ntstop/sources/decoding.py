@@ -1,0 +1,34 @@
+"""Frames of one process become arrivals, guarded: nothing that a file or a socket holds can raise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ntstop_probe.wire import PROTOCOL, Frame, Hello, decode_batch
+
+from .base import Arrival
+
+
+class Decoder:
+    """Decodes the frames of one writer, and stops once that one turns out to speak a newer protocol."""
+
+    def __init__(self) -> None:
+        self.skipped = 0
+        """Records that could not be understood."""
+        self.newer: int | None = None
+        """The writer's protocol, when it is newer than ours."""
+
+    def arrivals(self, frames: Iterable[Frame]) -> list[Arrival]:
+        """The records of `frames`, in order."""
+        arrivals: list[Arrival] = []
+        for frame in frames:
+            if self.newer is not None:
+                break
+            records, skipped = decode_batch(frame.payload)
+            self.skipped += skipped
+            for record in records:
+                if isinstance(record, Hello) and record.protocol > PROTOCOL:
+                    self.newer = record.protocol
+                    break
+                arrivals.append(Arrival(frame.writer, frame.sequence, record))
+        return arrivals

@@ -1,0 +1,96 @@
+"""One process as it is watched: its recording to the end, then what its socket says, then its recording again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ntstop_probe import registry
+from ntstop_probe.registry import ProcessInfo
+from ntstop_probe.wire import PROTOCOL, Frame
+
+from .base import Arrival
+from .decoding import Decoder
+from .segments import ProcessRecording
+from .sequencer import Sequencer
+
+SILENCE = 2.5
+"""Seconds without a frame from the socket until the recording is followed: a heartbeat comes every second."""
+_LOOK_FIRST = 0.05
+_LOOK_LAST = 1.0
+"""Seconds between two looks at the recording, doubling while nothing is found."""
+
+
+class Feed:
+    """Frames of one process in order. Knows no socket: whoever has one calls `hear`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.info: ProcessInfo | None = None
+        self.recording = ProcessRecording(folder)
+        self.sequencer = Sequencer()
+        self.decoder = Decoder()
+        self.complete = False
+        """The recording has been read to its end once."""
+        self.connected: str | None = None
+        """Endpoint that is listened to."""
+        self._heard = float("-inf")
+        self._look_at = 0.0
+        self._look_every = _LOOK_FIRST
+        self._info_stamp: tuple[int, int] | None = None
+
+    @property
+    def order(self) -> tuple[int, float, str]:
+        """Earlier attempts come first, so that their curves do too."""
+        if self.info is None:
+            return (0, 0.0, self.folder.name)
+        return (self.info.attempt, self.info.wall, self.folder.name)
+
+    def refresh(self) -> bool:
+        """Read the announcement again if it has changed; True when it has."""
+        try:
+            status = (self.folder / registry.PROCESS_FILE).stat()
+            stamp = (status.st_mtime_ns, status.st_ino)
+            if stamp == self._info_stamp:
+                return False
+            self.info = registry.read_process_info(self.folder)
+        except (OSError, ValueError):
+            return False
+        self._info_stamp = stamp
+        if self.info.protocol > PROTOCOL:
+            self.decoder.newer = self.info.protocol
+        return True
+
+    def live(self, now: float) -> bool:
+        """Whether the socket has spoken lately."""
+        return now - self._heard < SILENCE
+
+    def hear(self, frame: Frame, now: float) -> None:
+        """Take in a frame from the socket; a welcome (a frame without records) is only a sign of life."""
+        self._heard = now
+        if len(frame.payload) > 1:
+            self.sequencer.put(frame)
+
+    def poll(self, now: float) -> list[Arrival]:
+        """The records whose turn it is, about 4 MB of them at most. Raises `SourceError`."""
+        if not self.complete:
+            frames = self.sequencer.through(self.recording.read())
+            self.complete = not frames
+            if frames:
+                return self.decoder.arrivals(frames)
+        frames = self.sequencer.take(now)
+        if (self.sequencer.gap or not self.live(now)) and now >= self._look_at:
+            frames += self._look(now)
+        return self.decoder.arrivals(frames)
+
+    def _look(self, now: float) -> list[Frame]:
+        """See whether the recording has what the socket did not bring."""
+        recorded = self.recording.read()
+        self._look_every = _LOOK_FIRST if recorded else min(_LOOK_LAST, 2 * self._look_every)
+        if self.sequencer.gap:
+            self._look_every = _LOOK_FIRST
+        self._look_at = now + self._look_every
+        if not self.live(now):
+            return self.sequencer.through(recorded)
+        for frame in recorded:
+            self.sequencer.put(frame)
+        return self.sequencer.take(now)

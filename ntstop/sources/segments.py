@@ -1,0 +1,188 @@
+"""Reading a recording while it is written: the segments of one stream, and the two streams of a process merged."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from ntstop_probe import registry
+from ntstop_probe.wire import Frame, FrameReader
+
+from .base import SourceError
+
+CHUNK = 1024 * 1024
+_BURST_BYTES = 4 * CHUNK
+_SEGMENT = re.compile(r"(core|layers)-(\d+)\.nts")
+
+
+@dataclass(slots=True)
+class ReadCounts:
+    """What was not read, since the start."""
+
+    corrupt: int = 0
+    newer_frames: int = 0
+    torn: int = 0
+    pruned: int = 0
+    """Segments that went away before they were read."""
+
+
+class StreamReader:
+    """The frames of one stream ("core" or "layers") of a process folder, segment by segment, as they are written."""
+
+    def __init__(self, folder: Path, stream: str) -> None:
+        self._folder = folder
+        self._stream = stream
+        self._number = -1
+        self._offset = 0
+        self._reader = FrameReader()
+        self._past = ReadCounts()
+        self.problem = ""
+        """Why the current segment cannot be read, "" when it can."""
+
+    @property
+    def counts(self) -> ReadCounts:
+        """What was not read, over all segments."""
+        past, reader = self._past, self._reader
+        return ReadCounts(past.corrupt + reader.corrupt, past.newer_frames + reader.newer, reader.pending, past.pruned)
+
+    def read(self) -> list[Frame]:
+        """The next frames, about a chunk of them; empty at the end of what is written so far.
+
+        Raises `SourceError` where reading is not permitted.
+        """
+        while True:
+            if frames := self._read_here():
+                return frames
+            later = [number for number in segments(self._folder, self._stream) if number > self._number]
+            if not later:
+                return []
+            # The writer moved on, so this segment is final; its last bytes may have come since we looked.
+            if frames := self._read_here():
+                return frames
+            frames = self._reader.finish()
+            self._begin(min(later))
+            if frames:
+                return frames
+
+    def _read_here(self) -> list[Frame]:
+        while self._number >= 0 and (data := self._chunk()):
+            if frames := self._reader.feed(data):
+                return frames
+        return []
+
+    def _chunk(self) -> bytes:
+        path = self._folder / registry.segment_name(self._stream, self._number)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._past.pruned += 1
+            return b""
+        except PermissionError as error:
+            raise _forbidden(path) from error
+        except OSError as error:
+            self.problem = f"{path}: {error.strerror}"
+            return b""
+        try:
+            data = os.pread(descriptor, CHUNK, self._offset)
+        except OSError as error:
+            self.problem = f"{path}: {error.strerror}"
+            return b""
+        finally:
+            os.close(descriptor)
+        self.problem = ""
+        self._offset += len(data)
+        return data
+
+    def _begin(self, number: int) -> None:
+        counts = self.counts
+        if self._number >= 0 and counts.torn:
+            counts.corrupt += 1
+        self._past, self._reader = counts, FrameReader()
+        self._number, self._offset = number, 0
+
+
+class ProcessRecording:
+    """Both streams of a process folder in the order in which they were written, live or long finished."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._streams = [StreamReader(folder, "core"), StreamReader(folder, "layers")]
+        self._queues: list[deque[Frame]] = [deque(), deque()]
+        self._next: int | None = None
+        self.gaps = 0
+        """Frames missing between those that were read."""
+
+    @property
+    def counts(self) -> ReadCounts:
+        """What was not read, over both streams."""
+        each = [stream.counts for stream in self._streams]
+        return ReadCounts(
+            sum(counts.corrupt for counts in each),
+            sum(counts.newer_frames for counts in each),
+            sum(counts.torn for counts in each),
+            sum(counts.pruned for counts in each),
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why a segment cannot be read now, "" when all can."""
+        return next((stream.problem for stream in self._streams if stream.problem), "")
+
+    def read(self) -> list[Frame]:
+        """The next frames, a few MB at most; empty at the end of what is written so far. Raises `SourceError`."""
+        frames: list[Frame] = []
+        size = 0
+        while size < _BURST_BYTES:
+            queue = self._next_queue()
+            # Only on a gap is the stream that seems to be at its end looked at again: a frame was written before
+            # those with a higher number, so once such a one was read it must be there.
+            if (queue is None or queue[0].sequence != self._next) and self._fill():
+                continue
+            if queue is None:
+                break
+            frame = queue.popleft()
+            self._count(frame.sequence)
+            frames.append(frame)
+            size += len(frame.payload)
+        return frames
+
+    def _next_queue(self) -> deque[Frame] | None:
+        return min((queue for queue in self._queues if queue), key=lambda queue: queue[0].sequence, default=None)
+
+    def _fill(self) -> bool:
+        filled = False
+        for stream, queue in zip(self._streams, self._queues, strict=True):
+            if not queue and (frames := stream.read()):
+                queue.extend(frames)
+                filled = True
+        return filled
+
+    def _count(self, sequence: int) -> None:
+        if self._next is None:
+            self._next = sequence
+        self.gaps = max(0, self.gaps + (sequence - self._next if sequence >= self._next else -1))
+        self._next = max(self._next, sequence + 1)
+
+
+def segments(folder: Path, stream: str) -> list[int]:
+    """Numbers of the segments of a stream, rising; none when the folder is not there. Raises `SourceError`."""
+    try:
+        names = os.listdir(folder)
+    except PermissionError as error:
+        raise _forbidden(folder) from error
+    except OSError:
+        return []
+    found = (_SEGMENT.fullmatch(name) for name in names)
+    return sorted(int(match[2]) for match in found if match and match[1] == stream)
+
+
+def is_process_folder(folder: Path) -> bool:
+    """Whether a folder is that of one process, rather than of a run."""
+    return (folder / registry.PROCESS_FILE).exists() or any(segments(folder, name) for name in ("core", "layers"))
+
+
+def _forbidden(path: Path) -> SourceError:
+    return SourceError(f"{path}: permission denied (only its owner may read a run)")
