@@ -25,8 +25,8 @@ MARKERS: dict[str, tuple[str, str, Ink]] = {
 _WEIGHT = {kind: weight for weight, kind in enumerate(MARKERS)}
 
 
-def draw_y_axis(picture: Picture, box: Box, y: YScale, spec: ChartSpec, most: int) -> None:
-    """The axis line with a label at each tick, and a quiet dotted line across the plot."""
+def draw_y_axis(picture: Picture, box: Box, y: YScale, spec: ChartSpec, most: int, *, grid: bool = True) -> None:
+    """The axis line with a label at each tick, and with `grid` a quiet dotted line across the plot."""
     plain = spec.glyphs is Glyphs.ASCII
     if box.left:
         for row in range(box.top, box.bottom):
@@ -35,8 +35,9 @@ def draw_y_axis(picture: Picture, box: Box, y: YScale, spec: ChartSpec, most: in
         if not -1e-6 <= position <= 1 + 1e-6:
             continue
         row = box.bottom - 1 - min(int(position * box.height), box.height - 1)
-        picture.codes[row, box.left : box.right : 4] = ord("." if plain else "·")
-        picture.ink[row, box.left : box.right : 4] = Ink.GRID
+        if grid:
+            picture.codes[row, box.left : box.right : 4] = ord("." if plain else "·")
+            picture.ink[row, box.left : box.right : 4] = Ink.GRID
         if box.left > 2:
             picture.write(row, 0, fit(label, box.left - 2, right=True), Ink.DIM)
             picture.write(row, box.left - 1, "+" if plain else "┤", Ink.AXIS)

@@ -9,6 +9,8 @@ from .spec import Floats, Glyphs
 
 DOTS_X, DOTS_Y = 2, 4
 """Dots of one cell, as in a braille character."""
+BLOCKS = np.array([ord(character) for character in " ▁▂▃▄▅▆▇█"], np.uint32)
+"""Code points of blocks that fill 0 to 8 eighths of a cell from the bottom."""
 _BRAILLE = 0x2800
 _WEIGHTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
 """The bit of each dot in a braille character, from the top row down."""

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .axes import draw_markers, draw_x_axis, draw_y_axis
-from .canvas import ASCII_BAND, ASCII_LINES, DOTS_X, DOTS_Y, Canvas, characters
+from .canvas import ASCII_BAND, ASCII_LINES, BLOCKS, DOTS_X, DOTS_Y, Canvas, characters
 from .columns import Columns, reduce_to_columns
 from .ink import Ink, band_of
 from .legend import draw_legend
 from .picture import SPACE, Picture
-from .scale import XScale, YScale, steady_range, y_scale
+from .scale import XScale, YScale, step_range, y_scale
 from .spec import Box, ChartSpec, Colours, Glyphs, Trace
 
-_BLOCKS = np.array([ord(character) for character in " ▁▂▃▄▅▆▇█"], np.uint32)
 ROWS_A_TICK = 3
 """Rows between the labels of the y axis, at least."""
 
@@ -46,6 +45,8 @@ def plot(spec: ChartSpec) -> Picture:
     _draw_cursor(picture, box, cells, spec)
     if spec.legend and box.top:
         draw_legend(picture, box, spec, [(curve.columns.bad_count, curve.dropped) for curve in curves])
+    if spec.glyphs is Glyphs.ASCII:
+        picture.make_ascii()
     return picture
 
 
@@ -59,13 +60,7 @@ def plot_box(spec: ChartSpec) -> Box:
 
 def x_range_of(spec: ChartSpec) -> tuple[float, float]:
     """The steps at the left and right edge: as specified, else the rounded extent of the data."""
-    if spec.x_range is not None:
-        x0, x1 = spec.x_range
-        return (x0, x1) if math.isfinite(x1 - x0) and x1 > x0 else steady_range(x0, x1)
-    ends = [(float(x.min()), float(x.max())) for x in (t.x[np.isfinite(t.x)] for t in spec.traces) if len(x)]
-    if not ends:
-        return 0.0, 1.0
-    return steady_range(min(first for first, _ in ends), max(last for _, last in ends))
+    return step_range(spec.x_range, *(trace.x for trace in spec.traces))
 
 
 def x_at(spec: ChartSpec, column: int) -> float | None:
@@ -189,7 +184,7 @@ def _draw_shaded_band(picture: Picture, box: Box, y: YScale, curve: _Curve, spec
     ink = band_of(curve.trace.ink)
     area = slice(box.top, box.bottom), slice(box.left, box.right)
     hit = filled > 0
-    picture.codes[area][hit] = _BLOCKS[np.where(hangs, 8 - filled, filled)][hit]
+    picture.codes[area][hit] = BLOCKS[np.where(hangs, 8 - filled, filled)][hit]
     picture.ink[area][hit] = np.where(hangs, Ink.BACKDROP, ink)[hit]
     picture.ground[area][hit & (hangs | (filled == 8))] = ink
 
@@ -253,7 +248,7 @@ def _draw_spans(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> N
         area = slice(box.top, box.bottom), slice(box.left + first, box.left + last + 1)
         # A band's lower edge is cut out in the widget's own ground, which is not what stands here: whole cells then.
         edge = picture.ink[area] == Ink.BACKDROP
-        picture.ground[area][edge & (picture.codes[area] > _BLOCKS[4])] = Ink.NONE
+        picture.ground[area][edge & (picture.codes[area] > BLOCKS[4])] = Ink.NONE
         picture.codes[area][edge] = SPACE
         picture.ground[area][picture.ground[area] == Ink.NONE] = span.ink
         if spec.colours is Colours.NONE:

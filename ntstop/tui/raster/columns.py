@@ -106,3 +106,28 @@ def _pieces(
     joined = np.zeros(len(starts), np.bool_)
     joined[1:] = stretch[starts[1:]] == stretch[ends[:-1]]
     return Columns(column[starts], y[starts], y[ends], low, high, mean, joined, bad, bad_count)
+
+
+def extents(x: Floats, cells: XScale) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of the rising `x`, from … up to before …, each column shows: those that fall into it, else the one before.
+
+    A value holds until the next, but no longer than twice the usual distance between two; then a column shows none.
+    """
+    half = (cells.x1 - cells.x0) / max(cells.columns - 1, 1) / 2
+    middles = np.linspace(cells.x0, cells.x1, cells.columns) if cells.columns > 1 else np.array([cells.x0])
+    if cells.columns == 1:
+        half = cells.x1 - cells.x0
+    start, stop = np.searchsorted(x, middles - half), np.searchsorted(x, middles + half)
+    held = (start == stop) & (stop > 0)
+    gaps = np.diff(x)
+    reach = 2 * float(np.median(gaps)) if len(gaps) else 0.0
+    held[held] = middles[held] - x[stop[held] - 1] <= reach
+    start = np.where(held, stop - 1, start)
+    return start, stop
+
+
+def running(values: NDArray[np.generic]) -> Floats:
+    """Sums from the first column up to before each one, so that a difference is the sum of a stretch."""
+    sums = np.zeros((values.shape[0], values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums

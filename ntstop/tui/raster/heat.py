@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from ..text import cell_width, clip, exponent, fit
 from .axes import draw_markers, draw_x_axis
+from .columns import extents, running
 from .ink import Ink
 from .names import Rows, group_rows
 from .picture import Picture
-from .scale import XScale, steady_range
+from .scale import XScale, step_range
 from .spec import Box, ChartSpec, Colours, Floats, Glyphs, Marker
 
 LEVELS = 3
@@ -80,6 +81,8 @@ def plot_heat(spec: HeatSpec) -> Picture:
     _draw_cursor(picture, box, cells, spec)
     if box.top:
         _draw_legend(picture, box, spec, rows)
+    if spec.glyphs is Glyphs.ASCII:
+        picture.make_ascii()
     return picture
 
 
@@ -99,14 +102,7 @@ def heat_box(spec: HeatSpec) -> Box:
 
 def heat_range(spec: HeatSpec) -> tuple[float, float]:
     """The steps at the left and right edge: as specified, else the rounded extent of `x`."""
-    if (
-        spec.x_range is not None
-        and spec.x_range[0] < spec.x_range[1]
-        and math.isfinite(spec.x_range[1] - spec.x_range[0])
-    ):
-        return spec.x_range
-    x = np.empty(0) if spec.x is None else spec.x[np.isfinite(spec.x)]
-    return steady_range(float(x.min()), float(x.max())) if len(x) else (0.0, 1.0)
+    return step_range(spec.x_range, *(() if spec.x is None else (spec.x,)))
 
 
 def heat_step_at(spec: HeatSpec, column: int) -> float | None:
@@ -138,7 +134,7 @@ def _levels(spec: HeatSpec, cells: XScale) -> NDArray[np.int64]:
     if (np.diff(x) < 0).any():
         order = np.argsort(x, kind="stable")
         x, values, nonfinite = x[order], values[:, order], None if nonfinite is None else nonfinite[:, order]
-    start, stop = _extents(x, cells)
+    start, stop = extents(x, cells)
     with np.errstate(all="ignore"):
         bad = np.isinf(values) if nonfinite is None else np.isinf(values) | (nonfinite > 0)
         logs = np.log10(np.abs(values))
@@ -146,8 +142,8 @@ def _levels(spec: HeatSpec, cells: XScale) -> NDArray[np.int64]:
         logs[~np.isfinite(logs)] = np.nan
         low, high = math.log10(spec.band[0]), math.log10(spec.band[1])
     finite = np.isfinite(logs)
-    total, count = _running(np.where(finite, logs, 0.0)), _running(finite)
-    zeros, bads = _running(zero), _running(bad)
+    total, count = running(np.where(finite, logs, 0.0)), running(finite)
+    zeros, bads = running(zero), running(bad)
     count_in, zeros_in, bads_in = (part[:, stop] - part[:, start] for part in (count, zeros, bads))
     mean = (total[:, stop] - total[:, start]) / np.maximum(count_in, 1)
     level = np.full(mean.shape, _OK)
@@ -158,28 +154,6 @@ def _levels(spec: HeatSpec, cells: XScale) -> NDArray[np.int64]:
     level[(zeros_in > 0) & (zeros_in >= count_in)] = _ZERO
     level[bads_in > 0] = _NONFINITE
     return level
-
-
-def _running(values: NDArray[np.generic]) -> Floats:
-    """Sums from the first column up to before each one, so that a difference is the sum of a stretch."""
-    sums = np.zeros((values.shape[0], values.shape[1] + 1))
-    np.cumsum(values, axis=1, out=sums[:, 1:])
-    return sums
-
-
-def _extents(x: Floats, cells: XScale) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which of `x`, from … up to before …, each cell column shows: those that fall into it, else the one before."""
-    half = (cells.x1 - cells.x0) / max(cells.columns - 1, 1) / 2
-    middles = np.linspace(cells.x0, cells.x1, cells.columns) if cells.columns > 1 else np.array([cells.x0])
-    if cells.columns == 1:
-        half = cells.x1 - cells.x0
-    start, stop = np.searchsorted(x, middles - half), np.searchsorted(x, middles + half)
-    held = (start == stop) & (stop > 0)
-    gaps = np.diff(x)
-    reach = 2 * float(np.median(gaps)) if len(gaps) else 0.0
-    held[held] = middles[held] - x[stop[held] - 1] <= reach
-    start = np.where(held, stop - 1, start)
-    return start, stop
 
 
 def _worst_levels(levels: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:

@@ -72,6 +72,8 @@ class Ink(IntEnum):
     PHASE_OTHER = 52
     PHASE_EVAL = 53
     PHASE_CHECKPOINT = 54
+    ON_PHASE = 55
+    """Text on the ground of a phase."""
 
 
 def line(index: int) -> Ink:

@@ -40,7 +40,7 @@ def group_rows(names: tuple[str, ...], most: int) -> Rows:
     paths = [path[shared:] for path in paths]
     if len(paths) <= most:
         return Rows([".".join(path) for path in paths], [np.array([index]) for index in range(len(paths))], prefix)
-    finer = [[index] for index in range(len(paths))]
+    modules = finer = [[index] for index in range(len(paths))]
     for depth in range(max(map(len, paths)) - 1, 0, -1):
         groups: dict[tuple[str, ...], list[int]] = {}
         for index, path in enumerate(paths):

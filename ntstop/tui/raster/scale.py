@@ -39,6 +39,17 @@ def steady_range(first: float, last: float) -> tuple[float, float]:
     return math.floor(first / leap) * leap, math.ceil(last / leap) * leap
 
 
+def step_range(wanted: tuple[float, float] | None, *steps: Floats) -> tuple[float, float]:
+    """`wanted` if it is a range; else the rounded extent of all finite `steps`, (0, 1) without any."""
+    if wanted is not None and wanted[0] < wanted[1] and math.isfinite(wanted[1] - wanted[0]):
+        return wanted
+    known = [part[np.isfinite(part)] for part in steps]
+    ends = [(float(part.min()), float(part.max())) for part in known if len(part)]
+    if not ends:
+        return 0.0, 1.0
+    return steady_range(min(first for first, _ in ends), max(last for _, last in ends))
+
+
 @dataclass(frozen=True, slots=True)
 class XScale:
     """Steps to columns: `x0` is the middle of column 0, `x1` of the last of `columns`."""

@@ -50,8 +50,16 @@ DARK = Palette(
     "dark",
     {
         **_series(_DARK_LINES, _DARK_BANDS),
-        **_plain(TEXT="#b4bcc8", DIM="#79828f", AXIS="#4a525e", GRID="#343b45", MARK="#f0a03c", INFO="#58b4f0"),
-        **_plain(CURSOR_LINE="#8a94a2"),
+        **_plain(
+            TEXT="#b4bcc8",
+            DIM="#79828f",
+            AXIS="#4a525e",
+            GRID="#343b45",
+            MARK="#f0a03c",
+            INFO="#58b4f0",
+            ON_PHASE="#0c1116",
+        ),
+        **_plain(CURSOR_LINE="#8a94a2", ON_PHASE="#0c1116"),
         **_plain(HEALTHY="#6d7a8a", SPAN="#79828f", SPAN_WARNING="#d8b84a", SPAN_CRITICAL="#ff6a55"),
         Ink.STRONG: Look("#eef2f6", bold=True),
         Ink.CURSOR: Look("#eef2f6", bold=True),
@@ -98,8 +106,16 @@ LIGHT = Palette(
     "light",
     {
         **_series(_LIGHT_LINES, _LIGHT_BANDS),
-        **_plain(TEXT="#3a424e", DIM="#6a7380", AXIS="#a4acb8", GRID="#ccd2da", MARK="#b85c00", INFO="#0a66b0"),
-        **_plain(CURSOR_LINE="#707a88"),
+        **_plain(
+            TEXT="#3a424e",
+            DIM="#6a7380",
+            AXIS="#a4acb8",
+            GRID="#ccd2da",
+            MARK="#b85c00",
+            INFO="#0a66b0",
+            ON_PHASE="#ffffff",
+        ),
+        **_plain(CURSOR_LINE="#707a88", ON_PHASE="#ffffff"),
         **_plain(HEALTHY="#7d8896", SPAN="#6a7380", SPAN_WARNING="#8a6a00", SPAN_CRITICAL="#c02414"),
         Ink.STRONG: Look("#10161e", bold=True),
         Ink.CURSOR: Look("#10161e", bold=True),
@@ -155,7 +171,12 @@ SIXTEEN = Palette(
     {
         **_series(_ANSI_LINES, ["blue"] + ["bright_black"] * 7),
         **_plain(
-            DIM="bright_black", AXIS="bright_black", GRID="bright_black", MARK="bright_yellow", INFO="bright_cyan"
+            DIM="bright_black",
+            AXIS="bright_black",
+            GRID="bright_black",
+            MARK="bright_yellow",
+            INFO="bright_cyan",
+            ON_PHASE="black",
         ),
         **_plain(HEALTHY="bright_black", SPAN="bright_black", SPAN_WARNING="yellow", SPAN_CRITICAL="bright_red"),
         Ink.STRONG: Look(bold=True),
