@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,12 +194,19 @@ def _lay(picture: Picture, box: Box, dots: NDArray[np.uint8], ink: Ink, glyphs: 
     """Put the cells that have dots into the picture."""
     hit = dots > 0
     area = slice(box.top, box.bottom), slice(box.left, box.right)
+    _shade(picture, area, hit)
     picture.codes[area][hit] = characters(dots, glyphs, mark)[hit]
-    # A half-covered cell goes to the band or to the ground as a whole, whichever has more of it.
-    ground, under = picture.ground[area], picture.ink[area]
-    shaded = hit & (ground == Ink.NONE) & (under >= Ink.BAND_0) & (under <= Ink.BAND_7) & (glyphs is Glyphs.BRAILLE)
-    ground[shaded] = under[shaded]
-    under[hit] = ink
+    picture.ink[area][hit] = ink
+
+
+def _shade(picture: Picture, area: Any, hit: NDArray[np.bool_]) -> None:
+    """Cells that lose their block to something drawn over it go to the band or to the ground, whichever had more."""
+    codes, ink, ground = picture.codes[area], picture.ink[area], picture.ground[area]
+    block = hit & (codes >= BLOCKS[1]) & (codes <= BLOCKS[8])
+    edge = block & (ink == Ink.BACKDROP)
+    ground[edge & (codes > BLOCKS[4])] = Ink.NONE
+    full = block & ~edge & (codes >= BLOCKS[4])
+    ground[full] = ink[full]
 
 
 def _draw_points(picture: Picture, box: Box, y: YScale, curve: _Curve, glyphs: Glyphs) -> None:
@@ -207,6 +215,9 @@ def _draw_points(picture: Picture, box: Box, y: YScale, curve: _Curve, glyphs: G
     shown = (position > -0.01) & (position < 1.01)
     rows = box.bottom - 1 - np.clip(position[shown] * box.height, 0, box.height - 1).astype(np.int64)
     columns = box.left + curve.columns.column[shown] // DOTS_X
+    hit = np.zeros(picture.codes.shape, np.bool_)
+    hit[rows, columns] = True
+    _shade(picture, ..., hit)
     picture.codes[rows, columns] = ord("@" if glyphs is Glyphs.ASCII else "◆")
     picture.ink[rows, columns] = curve.trace.ink
 
@@ -248,7 +259,7 @@ def _draw_spans(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> N
         area = slice(box.top, box.bottom), slice(box.left + first, box.left + last + 1)
         # A band's lower edge is cut out in the widget's own ground, which is not what stands here: whole cells then.
         edge = picture.ink[area] == Ink.BACKDROP
-        picture.ground[area][edge & (picture.codes[area] > BLOCKS[4])] = Ink.NONE
+        _shade(picture, area, edge)
         picture.codes[area][edge] = SPACE
         picture.ground[area][picture.ground[area] == Ink.NONE] = span.ink
         if spec.colours is Colours.NONE:
