@@ -1,0 +1,83 @@
+"""`ntstop diagnose`: what is wrong with runs, for programs (JSON), for a file (Markdown) or for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from ntstop.diagnosis import card
+from ntstop.diagnosis.report import Report, RunInfo, exit_code, line, report, reproduction_of
+from ntstop.session import Session
+from ntstop.sources import runs
+from ntstop.sources.base import SourceError
+from ntstop.tui import text
+
+UNREADABLE = 2
+
+
+def diagnose(targets: Sequence[str], style: str) -> int:
+    """Print a report of each target in the `style` "text", "json" or "md".
+
+    Returns 0 with nothing at warning or above, 1 with something, 2 when a target cannot be read: that one gets a line
+    on stderr, and the others are reported all the same.
+    """
+    worst = 0
+    for target in targets:
+        try:
+            session = _read(target)
+        except SourceError as error:
+            click.echo(f"ntstop: {error}", err=True)
+            worst = UNREADABLE
+            continue
+        click.echo(_render(target, session, style))
+        worst = max(worst, exit_code(session.findings))
+    return worst
+
+
+def run_info(session: Session) -> RunInfo:
+    """The `run` of a report, from what has been read and from the evidence on its processes."""
+    entry, process = session.entry, session.state.primary
+    processes = session.state.processes.values()
+    firsts = [p.first_x for p in processes if p.first_x is not None]
+    lasts = [p.x for p in processes if p.first_x is not None]
+    return RunInfo(
+        id=entry.id if entry else session.state.run,
+        state=entry.state if entry else "stale",
+        source="live" if entry and entry.active else "recording",
+        ranks=len(session.state.ranks),
+        first_step=int(min(firsts)) if firsts else None,
+        last_step=int(max(lasts)) if lasts else None,
+        host=process.hello.host if process and process.hello else None,
+        title=process.hello.title if process and process.hello else None,
+        attempt=process.attempt if process else None,
+    )
+
+
+def _read(target: str) -> Session:
+    session = Session(runs.resolve(target).path)
+    session.load()
+    if session.error:
+        raise SourceError(session.error)
+    return session
+
+
+def _render(target: str, session: Session, style: str) -> str:
+    found = report(target, run_info(session), session.engine)
+    if style == "json":
+        return found.to_json().decode()
+    if style == "md":
+        return _markdown(found, session)
+    lines = [text.safe(line(finding)) for finding in session.findings]
+    return "\n".join([_headline(found), *(lines or ["nothing found"])])
+
+
+def _markdown(found: Report, session: Session) -> str:
+    cards = [card.markdown(finding, reproduction_of(session.engine, finding)) for finding in session.findings]
+    return "\n".join([f"# {_headline(found)}", "", *(cards or ["Nothing found.", ""])])
+
+
+def _headline(found: Report) -> str:
+    run = found.run
+    steps = "no steps" if run.last_step is None else f"steps {run.first_step:,} to {run.last_step:,}"
+    return text.safe(f"{run.id}{f' ({run.title})' if run.title else ''}: {run.state}, {steps}")

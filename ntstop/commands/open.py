@@ -1,0 +1,61 @@
+"""`ntstop` and `ntstop RUN`: find the run that is meant, and show it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from ntstop.commands import screen
+from ntstop.commands.ls import table
+from ntstop.sources import runs
+from ntstop.sources.base import SourceError
+
+_POLL = 0.5
+"""Seconds from one look for a live run to the next."""
+
+
+def open_target(target: str) -> int:
+    """Open the run with this id, beginning of an id, or folder; returns the viewer's exit code."""
+    try:
+        entry = runs.resolve(target)
+    except SourceError as error:
+        raise click.ClickException(str(error)) from error
+    return screen.view(str(entry.path))
+
+
+def open_newest() -> int:
+    """Open the live run of this user; asks which when there are several, and waits for one when there is none."""
+    try:
+        entries = runs.active_runs() or _wait_for_runs()
+    except SourceError as error:
+        raise click.ClickException(str(error)) from error
+    entry = entries[0] if len(entries) == 1 else _choose(entries)
+    return screen.view(str(entry.path))
+
+
+def _wait_for_runs() -> list[runs.RunEntry]:
+    ended = runs.scan()
+    last = f" `ntstop {ended[0].id}` opens the newest that has ended." if ended else ""
+    click.echo(
+        f"No run is live.{last} Waiting for one: start it with `ntstop run -- CMD`, or call ntstop_probe.watch(); "
+        "ctrl-c leaves.",
+        err=True,
+    )
+    while not (entries := runs.active_runs()):
+        time.sleep(_POLL)
+    return entries
+
+
+def _choose(entries: list[runs.RunEntry]) -> runs.RunEntry:
+    """Let the user take one of several live runs, newest first; without a keyboard the newest is taken."""
+    if not sys.stdin.isatty():
+        click.echo(f"ntstop: {len(entries)} runs are live; this is the newest, {entries[0].id}", err=True)
+        return entries[0]
+    header, *lines = table(entries)
+    click.echo(f"    {header}", err=True)
+    for number, line in enumerate(lines, 1):
+        click.echo(f"{number:>3} {line}", err=True)
+    number = click.prompt("which", default=1, type=click.IntRange(1, len(entries)), err=True)
+    return entries[number - 1]
