@@ -98,12 +98,11 @@ class Session:
 
     def load(self) -> None:
         """Read everything there is now, in the calling thread, without `start`. Raises `SourceError`."""
+        if isinstance(self._source, RunSource):
+            self._source.live = False
         try:
-            while True:
-                arrivals = self._source.poll(0.0)
+            while arrivals := self._source.poll(0.0):
                 self._apply(arrivals)
-                if not arrivals and (self._source.status.complete or not self._exists()):
-                    break
             self.status = self._source.status
             self._look_for_evidence(time.monotonic())
         finally:
@@ -128,8 +127,9 @@ class Session:
             self._source.close()
 
     def _turn(self) -> None:
-        # Asked before reading: what is on disk by now will have been read when nothing comes.
         asked = not self._caught_up.is_set()
+        if asked:
+            self._source.refresh()
         arrivals = self._source.poll(_POLL)
         self._apply(arrivals)
         status = self._source.status
@@ -167,9 +167,6 @@ class Session:
                 self._gone.add(writer)
                 with self.lock:
                     self._engine.process_gone(writer, process.why)
-
-    def _exists(self) -> bool:
-        return self.path is None or self.path.exists()
 
     def _fail(self, text: str) -> None:
         self.error = text

@@ -64,8 +64,12 @@ class RunState:
 
     @property
     def primary(self) -> ProcessState | None:
-        """Rank 0 (or the process without a rank) in its latest attempt, once it trains; None before any process."""
-        return min(self.processes.values(), key=_primary_order, default=None)
+        """Rank 0 (or the process without a rank) in its latest attempt; None before any process."""
+        processes = list(self.processes.values())
+        if any(process.rank is not None for process in processes):
+            # A launcher with the probe in it has no rank and takes no steps.
+            processes = [process for process in processes if process.rank is not None or process.steps]
+        return min(processes, key=_primary_order, default=None)
 
     @property
     def ranks(self) -> dict[int | None, ProcessState]:
@@ -73,7 +77,7 @@ class RunState:
         latest: dict[int | None, ProcessState] = {}
         for process in self.processes.values():
             known = latest.get(process.rank)
-            if known is None or process.attempt >= known.attempt:
+            if known is None or (process.attempt, process.steps > 0) > (known.attempt, known.steps > 0):
                 latest[process.rank] = process
         return dict(sorted(latest.items(), key=lambda item: -1 if item[0] is None else item[0]))
 
@@ -150,9 +154,8 @@ class RunState:
         return track
 
 
-def _primary_order(process: ProcessState) -> tuple[int, bool, int]:
-    rank = process.rank if process.rank is not None else -1
-    return max(rank, 0), process.steps == 0 and process.hello is None, -process.attempt
+def _primary_order(process: ProcessState) -> tuple[int, bool, int, bool]:
+    return process.rank or 0, process.hello is None, -process.attempt, process.steps == 0
 
 
 def _apply_steps(process: ProcessState, block: Steps) -> None:
@@ -203,12 +206,15 @@ def _steps_axis(process: ProcessState, block: Steps) -> NDArray[np.float64]:
 
 
 def _extend(process: ProcessState, name: str, column: Column, x: NDArray[Any], t: NDArray[Any]) -> None:
-    y = columns.values(column)
+    try:
+        y = columns.values(column)
+        there = columns.present(column) if column.present else None
+    except ValueError:
+        y, there = np.empty(0), None
     if len(y) != len(x):
         process.misfits += 1
         return
-    if column.present:
-        there = columns.present(column)
+    if there is not None:
         x, y, t = x[there], y[there], t[there]
     process.track.get(name).extend(x, y, t)
 

@@ -58,6 +58,10 @@ class Source(Protocol):
         """
         ...
 
+    def refresh(self) -> None:
+        """Look at the recording with the next `poll`, even while a socket speaks."""
+        ...
+
     def close(self) -> None:
         """Release files and sockets."""
         ...

@@ -33,6 +33,8 @@ class Feed:
         """The recording has been read to its end once."""
         self.connected: str | None = None
         """Endpoint that is listened to."""
+        self.look_now = False
+        """Look at the recording with the next `poll`."""
         self._heard = float("-inf")
         self._look_at = 0.0
         self._look_every = _LOOK_FIRST
@@ -78,13 +80,14 @@ class Feed:
             if frames:
                 return self.decoder.arrivals(frames)
         frames = self.sequencer.take(now)
-        if (self.sequencer.gap or not self.live(now)) and now >= self._look_at:
+        if self.look_now or ((self.sequencer.gap or not self.live(now)) and now >= self._look_at):
             frames += self._look(now)
         return self.decoder.arrivals(frames)
 
     def _look(self, now: float) -> list[Frame]:
         """See whether the recording has what the socket did not bring."""
         recorded = self.recording.read()
+        self.look_now = False
         self._look_every = _LOOK_FIRST if recorded else min(_LOOK_LAST, 2 * self._look_every)
         if self.sequencer.gap:
             self._look_every = _LOOK_FIRST

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import zmq
 
-from ntstop_probe.registry import PROCESS_FILE
-from ntstop_probe.wire import Frame
+from ntstop_probe.wire import PROTOCOL, Frame
 
 from .base import Arrival, SourceError, SourceStatus, newer_protocol
 from .feed import Feed
@@ -33,7 +32,8 @@ class RunSource:
         self.folder = folder
         self._feeds: dict[Path, Feed] = {}
         self._by_writer: dict[int, Feed] = {}
-        self._wants_live = live
+        self.live = live
+        """Whether to listen to sockets."""
         self._subscriber: Subscriber | None = None
         self._discover_at = 0.0
         self._strangers = 0
@@ -47,7 +47,7 @@ class RunSource:
         counts = [feed.recording.counts for feed in feeds]
         newer = max(filter(None, (feed.decoder.newer for feed in feeds)), default=None)
         if newer is None and any(count.newer_frames for count in counts):
-            newer = 2
+            newer = PROTOCOL + 1
         problem = next((feed.recording.problem for feed in feeds if feed.recording.problem), self._problem)
         return SourceStatus(
             corrupt=sum(count.corrupt for count in counts) + (self._subscriber.corrupt if self._subscriber else 0),
@@ -73,12 +73,17 @@ class RunSource:
                 return arrivals
             wait = min(left, _NAP)
 
+    def refresh(self) -> None:
+        """Look at all recordings with the next `poll`, even while their sockets speak."""
+        for feed in self._feeds.values():
+            feed.look_now = True
+
     def close(self) -> None:
         """Close the socket."""
         if self._subscriber is not None:
             self._subscriber.close()
             self._subscriber = None
-        self._wants_live = False
+        self.live = False
 
     def _listen(self, wait: float) -> None:
         if self._subscriber is None:
@@ -115,7 +120,7 @@ class RunSource:
         for feed in self._feeds.values():
             if feed.refresh() and feed.info is not None:
                 self._by_writer[feed.info.writer] = feed
-            if self._wants_live:
+            if self.live:
                 self._connect(feed, now)
 
     def _folders(self) -> list[Path]:
@@ -128,7 +133,7 @@ class RunSource:
             raise SourceError(f"{self.folder}: permission denied (only its owner may read a run)") from error
         except OSError:
             return []
-        return sorted(folder for folder in found if folder in self._feeds or (folder / PROCESS_FILE).exists())
+        return sorted(folder for folder in found if folder in self._feeds or is_process_folder(folder))
 
     def _connect(self, feed: Feed, now: float) -> None:
         endpoint = feed.info.endpoint if feed.info else None
@@ -141,7 +146,7 @@ class RunSource:
             try:
                 self._subscriber = Subscriber()
             except zmq.ZMQError as error:
-                self._problem, self._wants_live = f"no live socket: {error}", False
+                self._problem, self.live = f"no live socket: {error}", False
                 return
         if self._subscriber.connect(endpoint):
             feed.connected = endpoint

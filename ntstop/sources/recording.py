@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from .base import Arrival, SourceError, SourceStatus, newer_protocol
+from ntstop_probe.wire import PROTOCOL
+
+from .base import Arrival, SourceStatus, newer_protocol
 from .decoding import Decoder
 from .segments import ProcessRecording
 
@@ -28,7 +30,7 @@ class RecordingSource:
         counts = self._recording.counts
         newer = self._decoder.newer
         if newer is None and counts.newer_frames:
-            newer = 2
+            newer = PROTOCOL + 1
         return SourceStatus(
             corrupt=counts.corrupt,
             skipped=self._decoder.skipped,
@@ -44,16 +46,18 @@ class RecordingSource:
         deadline = time.monotonic() + timeout
         while True:
             frames = self._recording.read()
+            if arrivals := self._decoder.arrivals(frames):
+                return arrivals
             if frames:
-                return self._decoder.arrivals(frames)
+                continue
             self._complete = True
             left = deadline - time.monotonic()
             if left <= 0:
                 return []
             time.sleep(min(left, _LOOK_AGAIN))
 
+    def refresh(self) -> None:
+        """Every poll looks."""
+
     def close(self) -> None:
         """Nothing is held open between two looks."""
-
-
-__all__ = ["RecordingSource", "SourceError"]

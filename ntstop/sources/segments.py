@@ -180,8 +180,8 @@ def segments(folder: Path, stream: str) -> list[int]:
 
 
 def is_process_folder(folder: Path) -> bool:
-    """Whether a folder is that of one process, rather than of a run."""
-    return (folder / registry.PROCESS_FILE).exists() or any(segments(folder, name) for name in ("core", "layers"))
+    """Whether a folder is that of one process, rather than of a run. Raises `SourceError`."""
+    return os.path.exists(folder / registry.PROCESS_FILE) or any(segments(folder, name) for name in ("core", "layers"))
 
 
 def _forbidden(path: Path) -> SourceError:
