@@ -98,14 +98,14 @@ def _columns(kind: Kind, rows: list[dict[str, float]]) -> dict[str, Column]:
 def _column(kind: Kind, values: Sequence[float | int | None]) -> Column | None:
     try:
         return pack(kind, values)
-    except OverflowError:
-        # A number too large for its type: that one value is what is lost, not the block.
+    except (OverflowError, TypeError, ValueError):
+        # A number that its type cannot hold: that one value is what is lost, not the block.
         return pack(kind, [value if _fits(kind, value) else None for value in values])
 
 
 def _fits(kind: Kind, value: float | int | None) -> bool:
     try:
         pack(kind, [value])
-    except OverflowError:
+    except (OverflowError, TypeError, ValueError):
         return False
     return True

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 HIDDEN = "[redacted]"
 
-_ALWAYS = frozenset({"secret", "secrets", "password", "passwd", "passphrase", "pwd", "credential", "credentials"})
-"""Words that make a name secret wherever they stand in it."""
-_AT_THE_END = frozenset({"key", "apikey", "token", "auth", "authtoken", "accesstoken"})
+_ALWAYS = ("secret", "password", "passwd", "passphrase", "credential")
+"""What makes a name secret wherever it stands in it."""
+_AT_THE_END = frozenset({"key", "apikey", "token", "auth", "authtoken", "accesstoken", "pwd"})
 """Words that do so only as the last one: `--api-key` is secret, `--key-padding` and `--token-dropout` are not."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+(?=@)")
@@ -28,7 +28,7 @@ MAX_TEXT = 2000
 def is_secret(name: str) -> bool:
     """True when a value of this name should not be shown."""
     words = [word.lower() for word in _WORDS.findall(name)]
-    return bool(words) and (not _ALWAYS.isdisjoint(words) or words[-1] in _AT_THE_END)
+    return bool(words) and (words[-1] in _AT_THE_END or any(part in name.lower() for part in _ALWAYS))
 
 
 def redact_text(text: str) -> str:
