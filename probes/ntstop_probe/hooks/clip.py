@@ -1,0 +1,39 @@
+"""Wrappers of gradient clipping, in a file of their own: torch.compile may trace into these, and finds nothing to do.
+
+All other files of the hooks are ones that it skips; a skipped function inside `fullgraph=True` would be an error.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from .torch_hooks import TorchHooks
+
+_is_compiling = torch.compiler.is_compiling
+
+
+def wrap_total_norm(hooks: TorchHooks, original: Any) -> Any:
+    """`_get_total_norm(tensors, norm_type=2.0, ...)`: remember which norm it was."""
+
+    @functools.wraps(original)
+    def _get_total_norm(*args: Any, **kwargs: Any) -> Any:
+        if not _is_compiling():
+            hooks.norm_measured(args, kwargs)
+        return original(*args, **kwargs)
+
+    return _get_total_norm
+
+
+def wrap_clip(hooks: TorchHooks, original: Any) -> Any:
+    """`_clip_grads_with_norm_(parameters, max_norm, total_norm, ...)`: both numbers that matter pass by."""
+
+    @functools.wraps(original)
+    def _clip_grads_with_norm_(*args: Any, **kwargs: Any) -> Any:
+        if not _is_compiling():
+            hooks.clipping(args, kwargs)
+        return original(*args, **kwargs)
+
+    return _clip_grads_with_norm_

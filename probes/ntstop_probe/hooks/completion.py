@@ -1,0 +1,107 @@
+"""Rows wait here, in order, until the numbers they were promised have arrived from the device."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+
+from ..outbox import Outbox
+from ..rows import LayerRow, StepRow
+from .readback import Readback
+from .sample import LayerSample
+from .steps import Reading, Readings
+
+MAX_HELD = 8
+"""Steps a row is held back for its numbers; after that it goes out without them."""
+LOSS_NAMES = ("loss", *(f"loss/{index}" for index in range(1, 64)))
+
+
+class Completion:
+    """Takes rows with what was read for them, and puts them into the outbox in the order of the steps."""
+
+    def __init__(self, outbox: Outbox, readback: Readback, on_nonfinite: Callable[[], None]) -> None:
+        self._outbox = outbox
+        self._on_nonfinite = on_nonfinite
+        """Told of a loss that turned out not to be finite when it arrived late."""
+        self._readback = readback
+        self._held: deque[tuple[StepRow, Readings, LayerSample | None]] = deque()
+
+    def step(self, row: StepRow, readings: Readings, sample: LayerSample | None = None) -> None:
+        """A step has closed. `sample`: the layers as they were in it."""
+        if not self._held and sample is None and _ready(readings):
+            _fill(row, readings)
+            self._outbox.put(row)
+            return
+        self._held.append((row, readings, sample))
+        self.release()
+
+    def release(self, everything: bool = False) -> None:
+        """Let go what is complete, or too old (`everything`: all of it)."""
+        held = self._held
+        if not held:
+            return
+        self._readback.poll()
+        while held:
+            row, readings, sample = held[0]
+            complete = _ready(readings) and (sample is None or sample.ready)
+            if not (complete or everything or len(held) > MAX_HELD):
+                return
+            held.popleft()
+            _fill(row, readings)
+            if not all(map(math.isfinite, row.losses.values())):
+                self._on_nonfinite()
+            if sample is not None:
+                self._layers(row, sample)
+            self._outbox.put(row)
+
+    def _layers(self, row: StepRow, sample: LayerSample) -> None:
+        fields, norm = sample.fields()
+        if row.grad_norm is None:
+            row.grad_norm = norm
+        if fields:
+            self._outbox.put(LayerRow(sample.schema, row.ordinal, row.step, row.t, fields, sample.interval))
+
+
+def _ready(readings: Readings) -> bool:
+    for losses in readings.losses:
+        for loss in losses:
+            if loss.__class__ is not float and loss is not None and not loss.ready:  # type: ignore[union-attr]
+                return False
+    for norm, _ in readings.norms:
+        if norm.__class__ is not float and norm is not None and not norm.ready:  # type: ignore[union-attr]
+            return False
+    scale = readings.scale
+    return scale is None or isinstance(scale, float) or scale.ready
+
+
+def number(reading: Reading) -> float | None:
+    """What a reading came to; None: it never arrived."""
+    return reading if reading is None or isinstance(reading, float) else reading.value
+
+
+def _fill(row: StepRow, readings: Readings) -> None:
+    for index, losses in enumerate(readings.losses):
+        numbers = [value for value in map(number, losses) if value is not None]
+        if numbers:
+            row.losses[LOSS_NAMES[index]] = numbers[0] if len(numbers) == 1 else sum(numbers) / len(numbers)
+    if readings.norms:
+        numbers = [value for value in (number(norm) for norm, _ in readings.norms) if value is not None]
+        if len(numbers) == len(readings.norms):
+            row.grad_norm = numbers[0] if len(numbers) == 1 else math.hypot(*numbers)
+        row.clip = _clip_coefficient(readings)
+    if readings.scale is not None:
+        row.loss_scale = number(readings.scale)
+
+
+def _clip_coefficient(readings: Readings) -> float | None:
+    """The smallest factor that clipping applied; None when nobody clipped, or a norm is not known."""
+    smallest: float | None = None
+    for reading, limit in readings.norms:
+        norm = number(reading)
+        if limit is None or norm is None:
+            continue
+        # As in torch.nn.utils.clip_grads_with_norm_; a NaN norm makes every gradient NaN, and so the factor.
+        coefficient = min(limit / (norm + 1e-6), 1.0) if norm == norm else norm
+        smallest = coefficient if smallest is None or not coefficient >= smallest else smallest
+    return smallest

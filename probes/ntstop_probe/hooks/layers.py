@@ -1,0 +1,275 @@
+"""Per-layer numbers: which layers there are, at which steps they are looked at, and what is read then."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..progress import Progress
+from ..rows import EventRow, SchemaRow
+from .facts import ModelFacts, describe_optimizer
+from .interval import SampleInterval
+from .naming import Layer, find_model, name_layers
+from .norms import UpdateProbe, norms
+from .readback import Readback
+from .sample import LayerSample
+from .steps import Reading
+
+NORM_SHARE = 0.7
+"""Of the budget; the update ratio, which copies parameters, has the rest."""
+RATIO_SHORTEST = 64
+"""Steps between update ratios, at least: they change slowly."""
+RATIO_EARLY = (2, 8, 32)
+MAX_FORCED = 4
+"""Looks taken outside the schedule because a loss was not finite, until `FORCED_REFILL` steps went well."""
+FORCED_REFILL = 64
+MAX_SCANS = 4
+"""Searches for the model of an optimizer, in a whole run."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is remembered of an optimizer: nothing that keeps it alive."""
+
+    ref: weakref.ReferenceType[Any]
+    tensors: int
+    indices: list[int]
+    """Its layers, in the schema."""
+
+
+class LayerSampler:
+    """Looks at the layers in the hooks around an optimizer's step. On the training thread only."""
+
+    def __init__(
+        self,
+        readback: Readback,
+        put: Callable[[SchemaRow | EventRow], None],
+        progress: Progress,
+        facts: ModelFacts,
+        budget: float,
+        enabled: bool,
+    ) -> None:
+        self._readback = readback
+        self._put = put
+        self._progress = progress
+        self._facts = facts
+        self._enabled = enabled
+        self._interval = SampleInterval(budget * NORM_SHARE)
+        self._ratio_interval = SampleInterval(budget * (1.0 - NORM_SHARE), RATIO_SHORTEST, RATIO_EARLY)
+        self._layers: list[Layer] = []
+        self._schema = progress.steps - 1
+        self._orphans: list[int] = []
+        """Layers that no optimizer holds."""
+        self._models: list[weakref.ReferenceType[Any]] = []
+        self.known: dict[int, _Known] = {}
+        """By id of the optimizer; an entry goes when its optimizer does."""
+        self._scans = 0
+        self.next_due = 0 if enabled else 1 << 62
+        """The first step to look at: the hook compares it with the open step, and calls only then."""
+        self._ratio_due = RATIO_EARLY[0]
+        self._sample: LayerSample | None = None
+        self._done: set[int] = set()
+        self._update: tuple[list[int], UpdateProbe] | None = None
+        self._spent = 0.0
+        self._ratio_spent = 0.0
+        self._forced = 0
+        self._last_forced = 0
+
+    # What there is to look at
+
+    def watch(self, model: Any | None, optimizers: tuple[Any, ...]) -> None:
+        """Names come from `model`; the optimizers need not have stepped yet."""
+        if model is not None and not any(ref() is model for ref in self._models):
+            self._models.append(weakref.ref(model))
+        for optimizer in optimizers:
+            self._remember(optimizer)
+        if model is not None or optimizers:
+            self._rebuild()
+
+    def meet(self, optimizer: Any) -> None:
+        """An optimizer is about to step that is not known, or has other parameters than it had."""
+        known = self.known.get(id(optimizer))
+        if known is None:
+            self._remember(optimizer)
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        models = [model for ref in self._models if (model := ref()) is not None]
+        covered = {id(parameter) for model in models for parameter in model.parameters()}
+        if not held <= covered and self._scans < MAX_SCANS:
+            self._scans += 1
+            found = find_model([parameter for group in optimizer.param_groups for parameter in group["params"]])
+            if found is not None and not any(found is model for model in models):
+                self._models.append(weakref.ref(found))
+        self._rebuild()
+
+    def _remember(self, optimizer: Any) -> None:
+        key, known = id(optimizer), self.known
+        if key not in known:
+            ref = weakref.ref(optimizer, lambda _: known.pop(key, None))
+            known[key] = _Known(ref, 0, [])
+
+    def _rebuild(self) -> None:
+        """A new schema, when the layers are other ones than before."""
+        optimizers = [optimizer for known in self.known.values() if (optimizer := known.ref()) is not None]
+        models = [model for ref in self._models if (model := ref()) is not None]
+        layers = name_layers(models, optimizers)
+        changed = [_identity(layer) for layer in layers] != [_identity(layer) for layer in self._layers]
+        if changed:
+            self._layers = layers
+        index_of = {id(layer.ref()): index for index, layer in enumerate(self._layers)}
+        orphans = set(range(len(self._layers)))
+        for optimizer in optimizers:
+            known = self.known[id(optimizer)]
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            known.tensors = len(parameters)
+            known.indices = [index_of[id(parameter)] for parameter in parameters if id(parameter) in index_of]
+            orphans.difference_update(known.indices)
+        self._orphans = sorted(orphans)
+        self._describe(optimizers)
+        if changed:
+            self._announce()
+
+    def _describe(self, optimizers: list[Any]) -> None:
+        facts = self._facts
+        facts.optimizers = [describe_optimizer(optimizer) for optimizer in optimizers]
+        facts.trainable_parameters = sum(layer.numel for layer in self._layers if not layer.frozen)
+        facts.frozen_parameters = sum(layer.numel for layer in self._layers if layer.frozen)
+        dtypes = {layer.dtype for layer in self._layers}
+        if facts.precision is None and dtypes:
+            facts.precision = ", ".join(sorted(dtypes))
+        facts.version += 1
+
+    def _announce(self) -> None:
+        self._schema += 1
+        self._sample = None
+        self._update = None
+        layers = self._layers
+        self._put(
+            SchemaRow(
+                self._schema,
+                [layer.name for layer in layers],
+                [layer.numel for layer in layers],
+                [layer.dtype for layer in layers],
+                [layer.frozen for layer in layers],
+                [layer.in_optimizer for layer in layers],
+            )
+        )
+
+    # Looking
+
+    def force(self, ordinal: int) -> None:
+        """A loss was not finite: look at this very step, unless that was done often enough."""
+        if not self._enabled:
+            return
+        if self._forced and ordinal - self._last_forced > FORCED_REFILL:
+            self._forced = 0
+        if self._forced < MAX_FORCED:
+            self._forced += 1
+            self._last_forced = ordinal
+            self.next_due = min(self.next_due, ordinal)
+
+    def before(self, optimizer: Any, ordinal: int, noted: list[tuple[Reading, float | None]], ratio: bool) -> None:
+        """`optimizer` is about to step, or (with a closure) just has. `noted`: norms that clipping read before.
+
+        `ratio`: `after` will be called when the step is done.
+        """
+        known = self.known[id(optimizer)]
+        if id(optimizer) in self._done:
+            return
+        started = time.monotonic()
+        if self._changed(optimizer, known):
+            self._rebuild()
+        first = not self._done
+        self._done.add(id(optimizer))
+        sample = self._sample
+        if sample is None:
+            sample = self._sample = LayerSample(self._schema, len(self._layers), self._interval.steps)
+        self._read_norms(sample, optimizer, known.indices, _one_clipping(noted), counted=True)
+        if first and self._orphans:
+            self._read_norms(sample, None, self._orphans, None, counted=False)
+        norms_done = time.monotonic()
+        self._spent += norms_done - started
+        if ratio and ordinal >= self._ratio_due:
+            parameters = [self._layers[index].ref() for index in known.indices]
+            self._update = (known.indices, UpdateProbe(parameters))
+            self._ratio_spent += time.monotonic() - norms_done
+
+    def after(self) -> None:
+        """The step that `before` was told of is done."""
+        if self._update is None:
+            return
+        started = time.monotonic()
+        (indices, probe), self._update = self._update, None
+        if self._sample is not None:
+            for positions, block in probe.finish():
+                layers = [indices[position] for position in positions]
+                self._sample.updates.append((layers, self._readback.read_block(block)))
+        self._ratio_spent += time.monotonic() - started
+
+    @property
+    def updating(self) -> bool:
+        """`after` has something to do."""
+        return self._update is not None
+
+    def _read_norms(
+        self,
+        sample: LayerSample,
+        optimizer: Any | None,
+        indices: list[int],
+        clip: tuple[Reading, float] | None,
+        counted: bool,
+    ) -> None:
+        parameters = [self._layers[index].ref() for index in indices]
+        gradients = [None if parameter is None else parameter.grad for parameter in parameters]
+        grad_scale = getattr(optimizer, "grad_scale", None)
+        scale = None if grad_scale is None else self._readback.read(grad_scale)
+        read = self._readback.read_block
+        for positions, block in norms(gradients):
+            sample.add_gradients([indices[position] for position in positions], read(block), scale, clip, counted)
+        for positions, block in norms(parameters):
+            sample.parameters.append(([indices[position] for position in positions], read(block)))
+
+    def _changed(self, optimizer: Any, known: _Known) -> bool:
+        if known.tensors != sum(len(group["params"]) for group in optimizer.param_groups):
+            return True
+        layers = self._layers
+        for index in known.indices:
+            parameter = layers[index].ref()
+            if parameter is None or parameter.requires_grad is layers[index].frozen:
+                return True
+        return False
+
+    def take(self, ordinal: int) -> LayerSample | None:
+        """The step `ordinal` has closed: what was seen in it, and when to look next."""
+        sample, self._sample = self._sample, None
+        if sample is None:
+            return None
+        self._update = None
+        self._done.clear()
+        step_time = self._progress.step_time
+        if self._ratio_spent:
+            self._ratio_interval.spent(self._ratio_spent, step_time)
+            self._ratio_spent = 0.0
+            self._ratio_due = self._ratio_interval.next_after(ordinal)
+        if self._spent and self._interval.spent(self._spent, step_time):
+            data: dict[str, object] = {"interval": self._interval.steps, "seconds": self._spent}
+            text = f"layers are looked at every {self._interval.steps} steps"
+            self._put(EventRow(time.monotonic(), "sampling", text, ordinal=ordinal, data=data))
+        self._spent = 0.0
+        self._progress.layer_interval = self._interval.steps
+        # An update ratio comes with the norms of its step.
+        self.next_due = min(self._interval.next_after(ordinal), max(self._ratio_due, ordinal + 1))
+        return sample
+
+
+def _identity(layer: Layer) -> tuple[str, int, bool, bool]:
+    return layer.name, id(layer.ref()), layer.frozen, layer.in_optimizer
+
+
+def _one_clipping(noted: list[tuple[Reading, float | None]]) -> tuple[Reading, float] | None:
+    """The clipping to undo; None when there was none, or several whose parts cannot be told apart."""
+    if len(noted) == 1 and noted[0][1] is not None:
+        return noted[0][0], noted[0][1]
+    return None

@@ -1,0 +1,116 @@
+"""What the parameters of an optimizer are called: by the model that was watched, else by the one that is found."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module"})
+"""Attributes that wrappers put between a module and itself, anywhere in a name; DDP's "module" only in front."""
+
+
+@dataclass(slots=True)
+class Layer:
+    """One parameter. `ref` is weak: the probe keeps no tensor of the job alive."""
+
+    name: str
+    ref: weakref.ReferenceType[Any]
+    numel: int
+    dtype: str
+    frozen: bool
+    in_optimizer: bool
+
+
+def clean_name(name: str) -> str:
+    """`name` without what DDP, torch.compile, FSDP and checkpoint wrappers add to it."""
+    parts = [part for part in name.split(".") if part not in _WRAPPERS]
+    while len(parts) > 1 and parts[0] == "module":
+        del parts[0]
+    return ".".join(parts)
+
+
+def find_model(parameters: Sequence[Any]) -> Any | None:
+    """The module that holds most of `parameters`; of several, the outermost. None: no module holds any.
+
+    One scan of all objects the garbage collector knows, about 100 ms for a million: to be done once. Only types are
+    asked, never the objects: an `isinstance` may run code of the job.
+    """
+    module_class = sys.modules["torch"].nn.Module
+    is_module: dict[type, bool] = {}
+    wanted = {id(parameter) for parameter in parameters}
+    best, best_key = None, (0, 0, 0)
+    for candidate in gc.get_objects():
+        kind = type(candidate)
+        known = is_module.get(kind)
+        if known is None:
+            known = is_module[kind] = issubclass(kind, module_class)
+        if not known or "_parameters" not in candidate.__dict__:
+            continue
+        held, total, modules = _count(candidate, wanted)
+        if held and (held, total, modules) > best_key:
+            best, best_key = candidate, (held, total, modules)
+    return best
+
+
+def _count(module: Any, wanted: set[int]) -> tuple[int, int, int]:
+    """How many of the wanted parameters a module holds, how many parameters in all, how many modules."""
+    seen: set[int] = set()
+    visited: set[int] = set()
+    waiting = [module]
+    while waiting:
+        current = waiting.pop()
+        if id(current) in visited:
+            continue
+        visited.add(id(current))
+        fields = current.__dict__
+        seen.update(id(parameter) for parameter in fields.get("_parameters", {}).values() if parameter is not None)
+        waiting.extend(child for child in fields.get("_modules", {}).values() if child is not None)
+    return len(seen & wanted), len(seen), len(visited)
+
+
+def name_layers(models: Iterable[Any], optimizers: Iterable[Any]) -> list[Layer]:
+    """Every parameter of the models in their order, then those that only an optimizer holds ("AdamW.g0.p3").
+
+    Names are unique: a second "weight" becomes "Discriminator.weight", a third "weight#3".
+    """
+    held: dict[int, str] = {}
+    parameters: dict[int, Any] = {}
+    for optimizer in optimizers:
+        for group, settings in enumerate(optimizer.param_groups):
+            for position, parameter in enumerate(settings["params"]):
+                held.setdefault(id(parameter), f"{type(optimizer).__name__}.g{group}.p{position}")
+                parameters[id(parameter)] = parameter
+    layers: list[Layer] = []
+    taken: set[str] = set()
+    named: set[int] = set()
+    for model in models:
+        for name, parameter in model.named_parameters():
+            if id(parameter) not in named:
+                named.add(id(parameter))
+                unique = _unique(clean_name(name), type(model).__name__, taken)
+                layers.append(_layer(unique, parameter, id(parameter) in held))
+    for key, name in held.items():
+        if key not in named:
+            layers.append(_layer(_unique(name, "", taken), parameters[key], True))
+    return layers
+
+
+def _unique(name: str, owner: str, taken: set[str]) -> str:
+    candidate = name
+    if candidate in taken and owner:
+        candidate = f"{owner}.{name}"
+    number = 2
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}#{number}"
+    taken.add(candidate)
+    return candidate
+
+
+def _layer(name: str, parameter: Any, in_optimizer: bool) -> Layer:
+    dtype = str(parameter.dtype).removeprefix("torch.")
+    return Layer(name, weakref.ref(parameter), parameter.numel(), dtype, not parameter.requires_grad, in_optimizer)
