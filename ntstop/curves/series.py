@@ -120,9 +120,10 @@ class Series:
         low, high = self._low, self._high
         held = self._raw.last(self._held)[_X]
         if len(held):
-            # Absurd steps that nothing has followed yet are left out as well.
-            end = self._leap(held, len(held), held[0] if math.isnan(self._segment_start) else self._segment_start)
-            held = held if end is None or end == 0 else held[:end]
+            # Absurd steps from which nothing has come back yet are left out too, once there is something to compare.
+            end = self._leap(held, len(held), self._segment_start)
+            if end is not None and self._count - len(held) + end > _STRAY_POINTS:
+                held = held[:end]
             low, high = min(low, float(held.min())), max(high, float(held.max()))
         return low, high
 
