@@ -1,0 +1,79 @@
+"""The textual app: the overview of one run, and what lies over it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App
+from textual.screen import Screen
+
+from ..session import Session
+from . import bindings, terminal
+from .screens.help import HelpScreen
+from .screens.overview import Overview
+from .themes import ANSI, THEMES
+
+
+class NtstopApp(App[int]):
+    """Looks at one session. `title` and `output_path` (where the job's output goes) are only shown."""
+
+    BINDINGS: ClassVar = bindings.APP
+    CSS_PATH = "ntstop.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
+
+    def __init__(self, session: Session, *, title: str | None = None, output_path: str | None = None) -> None:
+        super().__init__()
+        self.session = session
+        self.run_title = title
+        self.output_path = output_path
+        self.animation_level = "none"
+        self.ascii_only = terminal.is_ascii_only()
+        self.few_colours = terminal.has_few_colours()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = ANSI if self.few_colours else THEMES[0].name
+
+    def on_mount(self) -> None:
+        """Take the terminal in hand and show the overview."""
+        terminal.guard(self)
+        self.push_screen(Overview(self.session, title=self.run_title, output_path=self.output_path))
+
+    def action_leave(self) -> None:
+        """Quit the viewer; the job is not touched."""
+        self.exit(return_code=0)
+
+    def action_help(self) -> None:
+        """Show what the keys do here, made from the bindings that are active now."""
+        self.push_screen(HelpScreen.of(self.screen))
+
+    def action_next_theme(self) -> None:
+        """dark → light → the terminal's own 16 colours → dark."""
+        names = [theme.name for theme in THEMES] + [ANSI]
+        self.theme = names[(names.index(self.theme) + 1) % len(names)]
+
+    def action_picture(self) -> None:
+        """Write the screen to `ntstop-<time>.svg` and `.txt` in the current folder."""
+        path = Path.cwd() / time.strftime("ntstop-%Y%m%d-%H%M%S.svg")
+        try:
+            path.write_text(self.export_screenshot(title="ntstop"), encoding="utf-8")
+            path.with_suffix(".txt").write_text(screen_text(self.screen), encoding="utf-8")
+        except OSError as error:
+            self.notify(f"no picture: {error.strerror}: {error.filename}", severity="error", timeout=5)
+        else:
+            self.notify(f"{path.name} and .txt", timeout=3)
+
+
+def screen_text(screen: Screen[object]) -> str:
+    """What is on the screen, as lines of text."""
+    strips = screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
+
+
+def run_app(session: Session, *, title: str | None = None, output_path: str | None = None) -> int:
+    """Show `session` until the user quits, and return the exit code: 0, or 128 + the signal that ended it."""
+    app = NtstopApp(session, title=title, output_path=output_path)
+    app.run(mouse=False)
+    return app.return_code or 0

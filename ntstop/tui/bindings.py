@@ -1,0 +1,55 @@
+"""Every key, in one place: the help screen, the hints at the bottom and what the keys do come from these lists.
+
+`description` is the hint at the bottom (shown where `show` is true), `tooltip` the line on the help screen.
+"""
+
+from __future__ import annotations
+
+from textual.binding import Binding
+
+
+def key(keys: str, action: str, hint: str, help: str, *, show: bool = False, display: str | None = None) -> Binding:
+    """One binding; `keys` as textual names them, separated by commas."""
+    return Binding(keys, action, hint, show=show, key_display=display, tooltip=help, priority=False)
+
+
+APP = [
+    key("q,ctrl+c", "leave", "quit", "quit the viewer; the training goes on", show=True, display="q"),
+    key("question_mark", "help", "help", "this help", show=True, display="?"),
+    key("p", "picture", "picture", "save the screen as SVG and text in the current folder"),
+    key("t", "next_theme", "theme", "next theme: dark, light, the terminal's own colours"),
+    key("ctrl+z", "suspend_process", "suspend", "suspend the viewer; `fg` brings it back", display="ctrl+z"),
+]
+
+OVERVIEW = [
+    key("space", "pause", "pause", "stop the picture; reading goes on", show=True, display="space"),
+    key("left", "cursor(-1)", "cursor", "move the cursor that all panes share; shift: faster", show=True, display="←→"),
+    key("right", "cursor(1)", "", "", display="→"),
+    key("shift+left", "cursor(-10)", "", "", display="shift ←"),
+    key("shift+right", "cursor(10)", "", "", display="shift →"),
+    key("plus,equals_sign", "zoom(0.5)", "zoom", "zoom in, around the cursor or at the tail", show=True, display="+-"),
+    key("minus", "zoom(2)", "", "zoom out", display="-"),
+    key("0", "follow", "tail", "follow the tail; again: the whole run", show=True, display="0"),
+    key("y", "log", "log", "logarithmic loss axis", show=True, display="y"),
+    key("e", "smoothing", "smooth", "smoothing of the loss: off, light, strong", show=True, display="e"),
+    key("tab", "app.focus_next", "panes", "next pane", show=True, display="tab"),
+    key("shift+tab", "app.focus_previous", "", "pane before", display="shift tab"),
+    key("n", "finding(1)", "findings", "next finding, and the cursor to where it began", display="n"),
+    key("N", "finding(-1)", "", "finding before", display="N"),
+    key("enter", "card", "card", "open the card of the finding", show=True, display="enter"),
+    key("escape", "back", "", "clear the cursor, then follow the tail", display="esc"),
+]
+
+LAYERS = [
+    key("up", "layer(-1)", "", "layer above: its name and value stand in the title", display="↑"),
+    key("down", "layer(1)", "", "layer below", display="↓"),
+]
+
+FINDINGS = [
+    key("up", "screen.finding(-1)", "", "finding before", display="↑"),
+    key("down", "screen.finding(1)", "", "next finding", display="↓"),
+]
+
+LAYER_OUT = [
+    key("escape,q,enter", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+]

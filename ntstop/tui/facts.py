@@ -1,0 +1,179 @@
+"""What the status line says, in the order in which it may be left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..run.process import ProcessState
+from ..session import Session
+from ..sources.base import newer_protocol
+from .raster.ink import Ink
+from .text import clip, count, duration, number, percent, rate
+from .view import StepView
+from .widgets.message import Line
+from .widgets.statusline import Part
+
+GLYPHS = {
+    "live": ("●", "*", Ink.GOOD),
+    "waiting": ("◌", "o", Ink.DIM),
+    "stopped": ("‖", "=", Ink.WARNING),
+    "finished": ("■", "=", Ink.STRONG),
+    "failed": ("✖", "x", Ink.CRITICAL),
+    "died": ("✖", "x", Ink.CRITICAL),
+    "stale": ("◌", "?", Ink.WARNING),
+    "paused": ("‖", "=", Ink.WARNING),
+}
+"""State: glyph, glyph in ASCII, ink. The word stands beside it, in capitals."""
+QUIET_SECONDS = 3.0
+"""A heartbeat comes every second: data older than three of them is worth a word."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Everything the status line needs. None: not known."""
+
+    title: str
+    state: str
+    """A key of `GLYPHS`."""
+    ranks: int | None = None
+    host: str = ""
+    hardware: str = ""
+    silent: float | None = None
+    """Seconds since anything was heard, of a run that should be heard of."""
+    step: int | None = None
+    total: int | None = None
+    per_second: float | None = None
+    probe_share: float | None = None
+    """Cost of the probe as a share of the step time."""
+    behind: int | None = None
+    """Steps the paused picture is behind; None: it is not paused."""
+    problem: str = ""
+    """What cannot be read, was lost, or what the probe could not do."""
+    why: str = ""
+    """What the state rests on."""
+    reason: str = ""
+    """Why there are no steps yet, as the probe says it."""
+    loss: float | None = None
+
+
+def state_part(facts: Facts, ascii_only: bool) -> Part:
+    """The state as glyph and word."""
+    glyph, plain, ink = GLYPHS[facts.state]
+    return Part(f"{plain if ascii_only else glyph} {facts.state.upper()}", ink, 100)
+
+
+def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part], Sequence[Part]]:
+    """The left and the right side of the status line."""
+    ranks = f"{facts.ranks} ranks" if facts.ranks and facts.ranks > 1 else ""
+    left = [
+        Part(facts.title, Ink.STRONG, 10),
+        Part(ranks, Ink.TEXT, 6),
+        Part(facts.host, Ink.TEXT, 5),
+        Part(facts.hardware, Ink.DIM, 4),
+    ]
+    right = [state_part(facts, ascii_only)]
+    if facts.behind is not None:
+        glyph, plain, ink = GLYPHS["paused"]
+        right.append(Part(f"{plain if ascii_only else glyph} PAUSED +{count(facts.behind)} steps", ink, 90))
+    if facts.silent is not None and facts.silent > QUIET_SECONDS:
+        right.append(Part(f"data {_age(facts.silent)} old", Ink.WARNING, 70))
+    right.append(Part(clip(facts.problem, 40), Ink.WARNING, 30))
+    if facts.step is not None:
+        total = f" / {count(facts.total)}" if facts.total else ""
+        right.append(Part(f"step {count(facts.step)}{total}", Ink.STRONG, 80))
+    if facts.state == "live" and facts.per_second:
+        right.append(Part(rate(facts.per_second), Ink.TEXT, 60))
+        if facts.total and facts.step is not None and facts.total > facts.step:
+            right.append(Part(f"ETA {duration((facts.total - facts.step) / facts.per_second)}", Ink.TEXT, 50))
+    if facts.probe_share is not None:
+        right.append(Part(f"probe {percent(facts.probe_share)}", Ink.DIM, 20))
+    return left, right
+
+
+def tiny_lines(facts: Facts, width: int, ascii_only: bool = False) -> list[Line]:
+    """State, step and loss for a terminal that is too small for anything else."""
+    state = state_part(facts, ascii_only)
+    step = "" if facts.step is None else f"  step {count(facts.step)}"
+    loss = [] if facts.loss is None else [(f"loss {number(facts.loss)}", Ink.STRONG)]
+    return [(clip(state.text + step, width - 2), state.ink), *loss, ("terminal too small", Ink.DIM)]
+
+
+def waiting_lines(facts: Facts, output_path: str | None) -> list[Line]:
+    """What a run without a step is waiting for."""
+    ended = facts.state in ("finished", "failed", "died", "stale")
+    first = "the run has ended before its first step" if ended else "waiting for the first step"
+    lines: list[Line] = [(first, Ink.STRONG), ("", Ink.TEXT)]
+    lines += [(text, Ink.TEXT) for text in (facts.problem, facts.reason, facts.why) if text]
+    if output_path:
+        lines += [("", Ink.TEXT), (f"the command's output: {output_path}", Ink.DIM)]
+    return lines
+
+
+def facts_of(session: Session, process: ProcessState | None, view: StepView, title: str | None) -> Facts:
+    """What is known now. Call it under the session's lock."""
+    entry = session.entry
+    hello = process.hello if process else None
+    beat = process.heartbeat if process else None
+    state = entry.state if entry else _state_of(process)
+    has_steps = process is not None and process.steps > 0
+    loss = process.series.get("loss") if process else None
+    return Facts(
+        title=title or (hello.title if hello else None) or session.state.run or (entry.id if entry else ""),
+        state=state,
+        ranks=max(len(session.state.ranks), hello.world or 0 if hello else 0),
+        host=hello.host if hello else "",
+        hardware=_hardware(process),
+        silent=_silence(session, process) if state in ("live", "stopped", "stale") and has_steps else None,
+        step=round(view.shown_last) if has_steps else None,
+        total=hello.total_steps if hello else None,
+        per_second=process.rate if process else None,
+        probe_share=beat.probe.share if beat else None,
+        behind=None if view.frozen is None else round(view.last - view.frozen),
+        problem=_problem(session, process),
+        why=entry.why if entry else "",
+        reason=beat.reason if beat else "",
+        loss=loss.last_y if loss else None,
+    )
+
+
+def _state_of(process: ProcessState | None) -> str:
+    """The state of a run without a folder, by what was recorded alone."""
+    if process is None or process.hello is None:
+        return "waiting"
+    return "live" if process.exit is None else "finished"
+
+
+def _silence(session: Session, process: ProcessState | None) -> float | None:
+    if session.status.live and process is not None and process.heartbeat_arrival is not None:
+        return time.monotonic() - process.heartbeat_arrival
+    if session.entry is None or session.entry.last_activity is None:
+        return None
+    return time.time() - session.entry.last_activity
+
+
+def _hardware(process: ProcessState | None) -> str:
+    names = list(process.devices.values()) if process else []
+    return ", ".join(f"{names.count(name)}× {name}" for name in sorted(set(names)))
+
+
+def _problem(session: Session, process: ProcessState | None) -> str:
+    """The weightiest thing that is wrong with the reading or the recording, in a few words."""
+    status = session.status
+    if session.error or status.newer is not None:
+        return session.error or newer_protocol(status.newer or 0)
+    probe = process.heartbeat.probe if process and process.heartbeat else None
+    if probe and probe.unrecorded:
+        return f"{count(probe.unrecorded)} frames not on disk"
+    if status.problem:
+        return status.problem
+    if status.corrupt:
+        return f"{count(status.corrupt)} damaged frames"
+    if probe and probe.dropped:
+        return f"{count(probe.dropped)} rows dropped"
+    return process.warnings[-1].text if process and process.warnings else ""
+
+
+def _age(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else duration(seconds)

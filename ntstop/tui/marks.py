@@ -1,0 +1,30 @@
+"""What stands on the step axis of every pane: events of the job, and where findings began."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ..diagnosis.finding import Finding
+from ..run.process import ProcessState
+from .raster.spec import Marker
+
+_KINDS: dict[str, Literal["checkpoint", "epoch", "resume", "mark"]] = {
+    "checkpoint": "checkpoint",
+    "epoch": "epoch",
+    "resume": "resume",
+    "mark": "mark",
+}
+"""Events that are drawn. An evaluation shows in its own points."""
+
+
+def markers_of(process: ProcessState, findings: Sequence[Finding]) -> list[Marker]:
+    """Markers of one process, findings last so that they are drawn over the events; info findings are left out."""
+    marks = []
+    for event in process.events:
+        kind = _KINDS.get(event.kind)
+        step = event.step if event.step is not None else event.ordinal
+        if kind and step is not None:
+            marks.append(Marker(float(step), kind))
+    weighty = [finding for finding in reversed(findings) if finding.severity != "info"]
+    return marks + [Marker(float(finding.first_step), finding.severity) for finding in weighty]

@@ -1,0 +1,69 @@
+"""The help: what the focused pane shows, then every key that works here, made from the active bindings."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol, runtime_checkable
+
+from rich.table import Table
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from .. import bindings
+
+
+@runtime_checkable
+class Helpable(Protocol):
+    """A pane that can say what it shows."""
+
+    HELP: ClassVar[str]
+    """How to read it, a few sentences."""
+
+
+Keys = list[tuple[str, str]]
+
+
+class HelpScreen(ModalScreen[None]):
+    """Drawn over the screen it explains."""
+
+    BINDINGS: ClassVar = bindings.LAYER_OUT
+
+    def __init__(self, about: str, groups: list[tuple[str, Keys]]) -> None:
+        super().__init__()
+        self.about = about
+        self.groups = groups
+
+    @classmethod
+    def of(cls, screen: Screen[object]) -> HelpScreen:
+        """The help for `screen` as it stands: the focused pane first."""
+        focused = screen.focused
+        about = focused.HELP if isinstance(focused, Helpable) else ""
+        groups: dict[str, Keys] = {}
+        seen = set()
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if binding.system or not binding.tooltip or (active.node, binding.action) in seen:
+                continue
+            seen.add((active.node, binding.action))
+            name = "this pane" if active.node is focused else "everywhere" if active.node is screen.app else "overview"
+            shown = binding.key_display or screen.app.get_key_display(binding)
+            groups.setdefault(name, []).append((shown, binding.tooltip))
+        order = ["this pane", "overview", "everywhere"]
+        return cls(about, [(name, groups[name]) for name in order if name in groups])
+
+    def compose(self) -> ComposeResult:
+        """One column of text, scrollable where the terminal is small."""
+        table = Table.grid(padding=(0, 2))
+        for name, keys in self.groups:
+            table.add_row("", Text(name, style="bold"))
+            for shown, help in keys:
+                table.add_row(Text(shown, style="bold", justify="right"), help)
+            table.add_row("", "")
+        with VerticalScroll(id="dialog") as dialog:
+            dialog.border_title = "help"
+            dialog.border_subtitle = "esc: back"
+            if self.about:
+                yield Static(self.about + "\n", id="about", markup=False)
+            yield Static(table)

@@ -1,0 +1,184 @@
+"""The overview: alive, learning, waiting for what, broken where. One axis, one cursor, all panes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.screen import Screen
+
+from ...diagnosis.finding import Finding
+from ...run.process import ProcessState
+from ...session import Session
+from .. import bindings
+from ..facts import Facts, facts_of, status_parts, tiny_lines, waiting_lines
+from ..layout import layout_classes
+from ..marks import markers_of
+from ..text import count
+from ..view import StepView
+from ..widgets.chart import CursorMoved
+from ..widgets.findings import FindingsPane
+from ..widgets.hints import Hints
+from ..widgets.host import HostPane
+from ..widgets.layers import LayersPane
+from ..widgets.loss import LossPane, train_losses
+from ..widgets.message import Message
+from ..widgets.pane import Pane, is_ascii
+from ..widgets.phases import PhasesPane
+from ..widgets.statusline import StatusLine
+from .card import CardScreen
+
+TICK = 0.25
+"""Seconds from one look at the session to the next."""
+
+
+class Overview(Screen[None]):
+    """One screen for one run."""
+
+    BINDINGS: ClassVar = bindings.OVERVIEW
+
+    def __init__(self, session: Session, *, title: str | None, output_path: str | None) -> None:
+        super().__init__()
+        self.session = session
+        self.given_title = title
+        self.output_path = output_path
+        self.view = StepView()
+        self._drawn: Hashable = None
+        self._findings: Sequence[Finding] = ()
+        self._findings_version = -1
+
+    def compose(self) -> ComposeResult:
+        """Status, panes in two columns, findings, hints."""
+        yield StatusLine()
+        yield Message(id="message")
+        with Container(id="body"):
+            with Container(id="left"):
+                yield LossPane(id="loss")
+                yield LayersPane(id="layers")
+            with Container(id="right"):
+                yield PhasesPane(id="phases")
+                yield HostPane(id="host")
+        yield FindingsPane(id="findings")
+        yield Hints()
+
+    def on_mount(self) -> None:
+        """Look at the session four times a second."""
+        self.query_one(LossPane).focus()
+        self.set_interval(TICK, self.tick)
+        self.call_after_refresh(self.tick)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Another size has room for other panes."""
+        for name, is_on in layout_classes(event.size.width, event.size.height).items():
+            self.set_class(is_on, name)
+        self._drawn = None
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Take what is new from the session, holding its lock only to copy; then draw what differs."""
+        session, view = self.session, self.view
+        gathered: list[Pane] = []
+        with session.lock:
+            process = session.state.primary
+            if process is not None:
+                view.extend(*extent(process))
+            facts = facts_of(session, process, view, self.given_title)
+            self._copy_findings()
+            key = (session.version if view.frozen is None else None, view.key, self.size)
+            if process is not None and key != self._drawn:
+                markers = markers_of(process, self._findings)
+                gathered = [pane for pane in self.query(Pane) if pane.display and pane.size]
+                for pane in gathered:
+                    pane.gather(process, view, markers)
+        self._drawn = key
+        for pane in gathered:
+            pane.present()
+        self._say(facts, has_steps=process is not None and process.steps > 0)
+
+    def _copy_findings(self) -> None:
+        engine = self.session.engine
+        if engine.version != self._findings_version:
+            self._findings_version = engine.version
+            self._findings = [copy.copy(finding) for finding in engine.findings]
+
+    def _say(self, facts: Facts, *, has_steps: bool) -> None:
+        """The lines above and below the panes, and the words in their place."""
+        plain = is_ascii(self.app)
+        self.query_one(StatusLine).set(*status_parts(facts, plain))
+        nothing = f"nothing found in {count(facts.step)} steps" if has_steps else "nothing found yet"
+        self.query_one(FindingsPane).set(self._findings, nothing)
+        is_tiny = self.has_class("-tiny")
+        self.set_class(not has_steps or is_tiny, "-message")
+        if is_tiny:
+            self.query_one(Message).say(*tiny_lines(facts, self.size.width, plain))
+        elif not has_steps:
+            self.query_one(Message).say(*waiting_lines(facts, self.output_path))
+
+    def on_cursor_moved(self, event: CursorMoved) -> None:
+        """A click puts the cursor where it points."""
+        if event.pinned and event.x is not None:
+            self.view.show(event.x)
+            self.tick()
+
+    def action_pause(self) -> None:
+        """Stop the picture, or go on."""
+        self.view.pause()
+        self.tick()
+
+    def action_cursor(self, columns: float) -> None:
+        """Move the cursor."""
+        self.view.move_cursor(columns, max(self.query_one(LossPane).chart.dot_columns // 2, 1))
+        self.tick()
+
+    def action_zoom(self, factor: float) -> None:
+        """Show fewer or more steps."""
+        self.view.zoom(factor)
+        self.tick()
+
+    def action_follow(self) -> None:
+        """Back to the tail."""
+        self.view.follow()
+        self.tick()
+
+    def action_log(self) -> None:
+        """Linear or logarithmic loss."""
+        self.view.log = not self.view.log
+        self.tick()
+
+    def action_smoothing(self) -> None:
+        """The next smoothing."""
+        self.view.next_smoothing()
+        self.tick()
+
+    def action_back(self) -> None:
+        """One layer out: the cursor, then the zoom, then the pause."""
+        self.view.back()
+        self.tick()
+
+    def action_finding(self, offset: int) -> None:
+        """Choose another finding and show where it began."""
+        finding = self.query_one(FindingsPane).select(offset)
+        if finding is not None and self._findings:
+            self.view.show(finding.first_step)
+            self.tick()
+
+    def action_card(self) -> None:
+        """Open the card of the chosen finding."""
+        finding = self.query_one(FindingsPane).current
+        if finding is not None:
+            self.app.push_screen(CardScreen(finding))
+
+
+def extent(process: ProcessState) -> tuple[float, float]:
+    """First and last step of a process's curves."""
+    ranges = [
+        series.x_range for name in (*train_losses(process.series), "step_time") if (series := process.series.get(name))
+    ]
+    known = [found for found in ranges if found is not None]
+    if not known:
+        return 0.0, max(process.x, 0.0)
+    return min(low for low, _ in known), max(high for _, high in known)

@@ -1,0 +1,68 @@
+"""The terminal as a thing that can be small, poor, taken away or shut.
+
+Textual leaves the screen in application mode on SIGTERM, and its input thread spins when the terminal is gone and
+SIGHUP was ignored (`nohup`): both are dealt with here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import locale
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from textual.app import App
+
+SMALLEST = (40, 10)
+"""Columns and rows below which nothing is drawn but a line of text."""
+_GONE_SECONDS = 3.0
+"""How long an orderly exit may take once the terminal is gone."""
+
+
+def is_ascii_only(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether to draw with ASCII only: `NTSTOP_ASCII=1`, or a locale whose encoding is not UTF-8."""
+    if environ.get("NTSTOP_ASCII", "") not in ("", "0"):
+        return True
+    return "utf" not in (sys.__stdout__ or sys.stdout).encoding.lower() and "utf" not in locale.getencoding().lower()
+
+
+def has_few_colours(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the terminal has 16 colours or fewer, by COLORTERM and TERM; NTSTOP_COLORS=16 says so by hand."""
+    if "NTSTOP_COLORS" in environ:
+        return environ["NTSTOP_COLORS"] == "16"
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return False
+    term = environ.get("TERM", "")
+    return not any(part in term for part in ("256", "kitty", "direct", "ghostty", "alacritty", "wezterm", "foot"))
+
+
+def guard(app: App[Any]) -> None:
+    """Make SIGTERM and SIGHUP leave the screen as it was, and end when the terminal is gone. Call once mounted."""
+    if app.is_headless:
+        return
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, _leave, app, 128 + number)
+    app.set_interval(1.0, lambda: _check_terminal(app))
+
+
+def _leave(app: App[Any], code: int) -> None:
+    app.exit(return_code=code)
+
+
+def _check_terminal(app: App[Any]) -> None:
+    """End the app when its terminal no longer exists."""
+    if sys.__stdin__ is None:
+        return
+    try:
+        os.tcgetpgrp(sys.__stdin__.fileno())
+    except OSError:
+        # The driver writes its farewell to a terminal that is not there: it may hang there, so there is a deadline.
+        end = threading.Timer(_GONE_SECONDS, os._exit, (128 + signal.SIGHUP,))
+        end.daemon = True
+        end.start()
+        app.exit(return_code=128 + signal.SIGHUP)

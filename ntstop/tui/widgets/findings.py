@@ -1,0 +1,109 @@
+"""The strip of findings: the weightiest first, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+
+from ...diagnosis.finding import Finding
+from .. import bindings
+from ..raster.ink import Ink
+from ..raster.picture import Picture
+from ..text import clip, count
+from .chart import PictureWidget
+from .pane import Pane, is_ascii, value
+
+WORDS = {"critical": ("✖", "x", "CRIT"), "warning": ("▲", "!", "WARN"), "info": ("○", "o", "INFO")}
+"""Glyph, glyph in ASCII, word."""
+INKS = {"critical": Ink.CRITICAL, "warning": Ink.WARNING, "info": Ink.INFO}
+
+
+def draw_findings(
+    findings: Sequence[Finding], selected: int, width: int, height: int, *, nothing: str = "", ascii_only: bool = False
+) -> Picture:
+    """A row for each finding around the selected one, or the words for `nothing`."""
+    picture = Picture.blank(width, height)
+    if not findings:
+        picture.write(0, 2, clip(nothing, width - 3), Ink.DIM)
+        return picture
+    top = min(max(0, selected - height + 1), max(0, len(findings) - height))
+    for row, finding in enumerate(findings[top : top + height]):
+        _draw_row(picture, row, finding, top + row == selected, ascii_only)
+    return picture
+
+
+def _draw_row(picture: Picture, row: int, finding: Finding, is_selected: bool, ascii_only: bool) -> None:
+    glyph, plain_glyph, word = WORDS[finding.severity]
+    is_over = finding.status == "resolved"
+    if is_selected:
+        picture.write(row, 0, ">" if ascii_only else "▸", Ink.STRONG)
+    ink = Ink.DIM if is_over else INKS[finding.severity]
+    picture.write(row, 2, f"{plain_glyph if ascii_only else glyph} {'OVER' if is_over else word}", ink)
+    text = Ink.DIM if is_over else Ink.STRONG if is_selected else Ink.TEXT
+    kind = finding.kind if finding.rank is None else f"{finding.kind} r{finding.rank}"
+    column = max(picture.write(row, 10, kind, text) + 2, 30)
+    if finding.first_step is not None:
+        picture.write(row, column, "since", Ink.DIM)
+        picture.write(row, column + 6, count(finding.first_step), text)
+    column += 17
+    picture.write(row, column, clip(finding.symptom, picture.width - column - 1), text)
+
+
+class FindingRows(PictureWidget):
+    """The rows on the screen."""
+
+    findings: Sequence[Finding] = ()
+    selected = 0
+    nothing = ""
+
+    def draw(self, width: int, height: int) -> Picture:
+        """The rows as they stand."""
+        return draw_findings(
+            self.findings, self.selected, width, height, nothing=self.nothing, ascii_only=is_ascii(self.app)
+        )
+
+
+class FindingsPane(Pane):
+    """All findings of the run, as the engine orders them."""
+
+    NAME = "findings"
+    HELP = "What is wrong, the weightiest first. OVER: it has resolved. enter opens the card with the evidence."
+    BINDINGS: ClassVar = bindings.FINDINGS
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.rows = FindingRows()
+
+    def body(self) -> ComposeResult:
+        """The rows."""
+        yield self.rows
+
+    def set(self, findings: Sequence[Finding], nothing: str) -> None:
+        """Show `findings`; the selected one stays selected when the order changes. `nothing`: the words for none."""
+        rows, current = self.rows, self.current
+        places = [place for place, finding in enumerate(findings) if current and finding.id == current.id]
+        rows.selected = places[0] if places else min(rows.selected, max(len(findings) - 1, 0))
+        rows.findings, rows.nothing = findings, nothing
+        self.refresh_rows()
+
+    @property
+    def current(self) -> Finding | None:
+        """The selected finding."""
+        rows = self.rows
+        return rows.findings[rows.selected] if rows.selected < len(rows.findings) else None
+
+    def select(self, offset: int) -> Finding | None:
+        """Move the selection by `offset`, around the ends, and return the finding it is on."""
+        if self.rows.findings:
+            self.rows.selected = (self.rows.selected + offset) % len(self.rows.findings)
+            self.refresh_rows()
+        return self.current
+
+    def refresh_rows(self) -> None:
+        """Rows, and in the title how many there are when not all are to be seen."""
+        total = len(self.rows.findings)
+        hidden = total > self.rows.size.height
+        self.head([value(f"{self.rows.selected + 1} of {total}", Ink.TEXT)] if total and hidden else [])
+        self.rows.redraw()

@@ -1,0 +1,43 @@
+"""The last line: the keys that matter most here, made from the active bindings."""
+
+from __future__ import annotations
+
+from ..raster.ink import Ink
+from ..raster.picture import Picture
+from ..text import cell_width
+from .chart import PictureWidget
+
+Hint = tuple[str, str]
+"""A key and what it does."""
+
+
+def draw_hints(first: list[Hint], last: list[Hint], width: int, height: int = 1) -> Picture:
+    """One row; of `first` the later ones go where there is no room, `last` (help, quit) stay."""
+    picture = Picture.blank(width, height)
+    first = list(first)
+    while first and _cells(first + last) > width:
+        first.pop()
+    column = 1
+    for key, what in first + last:
+        column = picture.write(0, column, key, Ink.STRONG)
+        column = picture.write(0, column + 1, what, Ink.DIM) + 2
+    return picture
+
+
+def _cells(hints: list[Hint]) -> int:
+    return sum(cell_width(key) + 1 + cell_width(what) + 2 for key, what in hints)
+
+
+class Hints(PictureWidget):
+    """The line on the screen."""
+
+    def draw(self, width: int, height: int) -> Picture:
+        """From the bindings of this screen that are marked to be shown."""
+        first: dict[str, Hint] = {}
+        last: dict[str, Hint] = {}
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if binding.show and binding.description:
+                side = last if active.node is self.app else first
+                side.setdefault(binding.action, (binding.key_display or binding.key, binding.description))
+        return draw_hints(list(first.values()), list(last.values())[::-1], width, height)

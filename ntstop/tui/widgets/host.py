@@ -1,0 +1,195 @@
+"""What the run uses: accelerators and their memory where there are any, else the processor and memory of the host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from textual.app import ComposeResult
+
+from ...run.process import ProcessState
+from ..raster.ink import Ink
+from ..raster.picture import Picture
+from ..raster.spec import Marker
+from ..text import fit, size
+from ..view import StepView
+from .chart import PictureWidget
+from .pane import Pane, is_ascii
+from .sparkline import spark
+
+SAMPLES = 60
+"""Samples in a sparkline: one comes each second."""
+LABEL, SPARK = 9, 12
+_GIB = 2.0**30
+
+At = Callable[[str], float | None]
+"""The value of a series at the cursor, or its newest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One line: what, how it went lately, how it is. `top` is the full scale of the sparkline; None: its own."""
+
+    label: str
+    text: str
+    recent: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    top: float | None = None
+    ink: Ink = Ink.LINE_0
+
+
+def usage_rows(process: ProcessState, cursor: float | None) -> list[Row]:
+    """A line for each thing that was measured; what was not has no line, and no accelerator at all is said."""
+
+    def at(name: str) -> float | None:
+        series = process.series.get(name)
+        if series is None:
+            return None
+        return series.last_y if cursor is None else series.y_at(cursor)
+
+    def recent(name: str) -> NDArray[np.float64]:
+        series = process.series.get(name)
+        return np.empty(0) if series is None else series.recent(SAMPLES)[1]
+
+    rows = []
+    for index in sorted(_indexes(process, "gpu")):
+        rows += _device_rows(index, at, recent)
+    for index in sorted(_indexes(process, "alloc")):
+        rows += _allocator_rows(index, at, recent)
+    rows += _host_rows(at, recent)
+    if not rows:
+        return [Row("", "nothing measured yet", ink=Ink.DIM)]
+    if not process.devices:
+        rows.append(Row("gpu", "not measured", ink=Ink.DIM))
+    return rows
+
+
+def _indexes(process: ProcessState, prefix: str) -> set[int]:
+    found = (re.match(rf"{prefix}(\d+)/", name) for name in process.series)
+    return {int(match[1]) for match in found if match}
+
+
+Recent = Callable[[str], NDArray[np.float64]]
+
+
+def _device_rows(index: int, at: At, recent: Recent) -> list[Row]:
+    prefix = f"gpu{index}/"
+    busy, used, total = at(prefix + "utilization"), at(prefix + "memory_used"), at(prefix + "memory_total")
+    power, limit, heat = at(prefix + "power"), at(prefix + "power_limit"), at(prefix + "temperature")
+    first = [
+        f"{busy:3.0f}% busy" if busy is not None else "use not measured",
+        _watts(power, limit),
+        f"{heat:.0f} °C" if heat is not None else "",
+    ]
+    rows = [Row(f"gpu {index}", _joined(first), recent(prefix + "utilization"), 100.0, Ink.LINE_3)]
+    if used is not None:
+        rows.append(Row("  memory", _of(used, total), recent(prefix + "memory_used"), total, Ink.LINE_3))
+    return rows
+
+
+def _allocator_rows(index: int, at: At, recent: Recent) -> list[Row]:
+    prefix = f"alloc{index}/"
+    allocated, reserved = at(prefix + "allocated"), at(prefix + "reserved")
+    split, retries, ooms = at(prefix + "inactive_split"), at(prefix + "retries"), at(prefix + "ooms")
+    if allocated is None:
+        return []
+    rows = [Row(f"alloc {index}", f"{_of(allocated, reserved)} reserved", recent(prefix + "allocated"), reserved)]
+    more = [
+        f"{size(split)} in split blocks" if split is not None else "",
+        f"{retries:.0f} retries" if retries is not None else "",
+        f"{ooms:.0f} OOM" if ooms else "",
+    ]
+    rows.append(Row("", _joined(more), ink=Ink.WARNING if retries or ooms else Ink.TEXT))
+    return rows
+
+
+def _host_rows(at: At, recent: Recent) -> list[Row]:
+    cpu, cores, rss = at("host/process_cpu"), at("host/cores"), at("host/process_rss")
+    busy, used, total = at("host/host_cpu"), at("host/memory_used"), at("host/memory_total")
+    children, children_cpu, children_rss = (at(f"host/{name}") for name in ("children", "children_cpu", "children_rss"))
+    rows = []
+    if cpu is not None:
+        of = f" of {cores:.0f} cores" if cores is not None else " cores"
+        rows.append(Row("cpu", f"{cpu:.1f}{of}", recent("host/process_cpu"), cores))
+    if rss is not None:
+        rows.append(Row("memory", f"{size(rss)} resident", recent("host/process_rss"), total))
+    if children:
+        parts = [f"{children:.0f} processes", f"{children_cpu:.1f} cores" if children_cpu is not None else ""]
+        text = _joined([*parts, size(children_rss) if children_rss is not None else ""])
+        rows.append(Row("children", text, recent("host/children_cpu"), cores))
+    if busy is not None:
+        rows.append(Row("host cpu", f"{busy:.1f} cores busy", recent("host/host_cpu"), ink=Ink.LINE_5))
+    if used is not None:
+        rows.append(Row("host mem", _of(used, total), recent("host/memory_used"), total, Ink.LINE_5))
+    return rows
+
+
+def _of(used: float, total: float | None) -> str:
+    return size(used) if total is None else f"{used / _GIB:.1f} of {size(total)}"
+
+
+def _watts(power: float | None, limit: float | None) -> str:
+    if power is None:
+        return ""
+    return f"{power:.0f} W" if limit is None else f"{power:.0f} of {limit:.0f} W"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "  ".join(filter(None, parts))
+
+
+def draw_usage(rows: Sequence[Row], width: int, height: int, ascii_only: bool = False) -> Picture:
+    """Label, sparkline, words; the lines that do not fit are left out from the end."""
+    picture = Picture.blank(width, height)
+    for place, row in enumerate(rows[:height]):
+        picture.write(place, 1, fit(row.label, LABEL), Ink.DIM)
+        if len(row.recent):
+            cells = spark(row.recent, SPARK, ascii_only, low=0.0, high=row.top or float(np.nanmax(row.recent)) or 1.0)
+            picture.write(place, LABEL + 2, cells, row.ink)
+            picture.write(place, LABEL + SPARK + 4, row.text, Ink.TEXT)
+        else:
+            picture.write(place, LABEL + 2, row.text, row.ink)
+    return picture
+
+
+class Usage(PictureWidget):
+    """The lines on the screen."""
+
+    rows: Sequence[Row] = ()
+
+    def draw(self, width: int, height: int) -> Picture:
+        """The lines as they are."""
+        return draw_usage(self.rows, width, height, is_ascii(self.app))
+
+
+class HostPane(Pane):
+    """Accelerators and host."""
+
+    NAME = "use"
+    HELP = (
+        "What was measured in the last minute, once a second: accelerators and their allocator, this process, its host."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.usage = Usage()
+        self.rows: list[Row] = []
+        self.note = ""
+
+    def body(self) -> ComposeResult:
+        """The lines."""
+        yield self.usage
+
+    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+        """A line for each thing measured."""
+        self.rows = usage_rows(process, view.cursor)
+        names = sorted(set(process.devices.values()))
+        self.note = ", ".join(f"{list(process.devices.values()).count(name)}× {name}" for name in names)
+
+    def present(self) -> None:
+        """The lines, and the devices' names in the title."""
+        self.head([], self.note)
+        self.usage.rows = self.rows
+        self.usage.redraw()

@@ -1,0 +1,144 @@
+"""Layers over steps: where gradients are small or large against their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from textual.app import ComposeResult
+
+from ...run.process import ProcessState
+from .. import bindings
+from ..raster.heat import HeatSpec
+from ..raster.ink import Ink
+from ..raster.spec import Marker
+from ..text import clip, number
+from ..view import StepView
+from .heatmap import HeatMap
+from .pane import Pane, Value, value
+
+FIELD = "ratio"
+HEALTHY = (1e-3, 1e-2)
+"""Gradient over parameter norm of a layer that learns. The update-to-parameter ratio is about a thousandth in a healthy
+run (Karpathy, "The spelled-out intro to neural networks: part 3"); the gradient ratio scatters a decade above it."""
+FINEST = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class LayerColumn:
+    """All layers at one step: the ratio of each (NaN: not measured) and whether it was NaN or Inf."""
+
+    names: tuple[str, ...]
+    values: NDArray[np.float32]
+    nonfinite: NDArray[np.bool_]
+
+    def value_of(self, layers: Sequence[int]) -> str:
+        """The mean ratio of some layers, in words where it is no number."""
+        if self.nonfinite[list(layers)].any():
+            return "not finite"
+        known = self.values[list(layers)]
+        known = known[np.isfinite(known)]
+        return number(float(known.mean())) if len(known) else "–"
+
+
+def heat_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker] = ()) -> HeatSpec:
+    """What the heat map shows of `view`, in about `columns` columns."""
+    left, right = view.window
+    matrix = process.layers.get(FIELD)
+    if matrix is None:
+        return HeatSpec(x_range=(left, right), band=HEALTHY, empty=_why_empty(process))
+    window = matrix.window(left, min(right, view.shown_last), columns)
+    return HeatSpec(
+        names=process.layer_names,
+        x=window.x,
+        values=window.mean.astype(np.float64),
+        nonfinite=window.nonfinite,
+        band=HEALTHY,
+        x_range=(left, right),
+        markers=tuple(markers),
+        cursor_x=view.cursor,
+    )
+
+
+def column_at(process: ProcessState, view: StepView) -> LayerColumn | None:
+    """All layers at the cursor, or at the newest sample; None where there is none."""
+    matrix = process.layers.get(FIELD)
+    if matrix is None or len(process.layer_names) != matrix.layers:
+        return None
+    step = view.shown_last if view.cursor is None else view.cursor
+    return LayerColumn(process.layer_names, *matrix.column_at(step))
+
+
+def _why_empty(process: ProcessState) -> str:
+    probe = process.heartbeat.probe if process.heartbeat else None
+    if probe and any("layer" in part or "norm" in part for part in probe.disabled):
+        return "layer statistics have switched themselves off"
+    return "no layer statistics measured" if process.steps > 100 else "no layer statistics yet"
+
+
+class LayersPane(Pane):
+    """The heat map, with the extremes or the chosen layers in its title."""
+
+    NAME = "layers"
+    HELP = (
+        "The norm of the gradient over the norm of the parameter, layer by layer. Neutral is the healthy band from "
+        "1e-3 to 1e-2; below it a layer hardly learns, above it it may be thrown about. Arrows choose a row."
+    )
+    BINDINGS: ClassVar = bindings.LAYERS
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.heat = HeatMap()
+        self.row: int | None = None
+        self.spec = HeatSpec()
+        self.column: LayerColumn | None = None
+
+    def body(self) -> ComposeResult:
+        """The heat map."""
+        yield self.heat
+
+    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+        """The window of the matrix, and the column at the cursor."""
+        self.spec = heat_spec(process, view, self.heat.columns or 1, markers)
+        self.column = column_at(process, view)
+
+    def present(self) -> None:
+        """The map, and the values in the title."""
+        self.heat.show(self.spec)
+        self.head(self.values(), "gradient / parameter norm")
+
+    def values(self) -> list[Value]:
+        """The layers of the chosen row; without one, the lowest and the highest."""
+        column = self.column
+        if column is None:
+            return []
+        layers = self.heat.layers_at(self.row) if self.row is not None else []
+        if layers:
+            name = column.names[layers[0]] + ("" if len(layers) == 1 else f" … {len(layers)} layers")
+            return [value(column.value_of(layers), key=clip(name, 40, left=True))]
+        finite = np.isfinite(column.values) & (column.values > FINEST)
+        if not finite.any():
+            return []
+        low, high = (int(pick(np.where(finite, column.values, fill))) for pick, fill in _EXTREMES)
+        return [self._extreme("high", high), self._extreme("low", low)]
+
+    def _extreme(self, word: str, layer: int) -> Value:
+        assert self.column is not None
+        name = clip(self.column.names[layer], 22, left=True)
+        return ((word, Ink.DIM), (name, Ink.TEXT), (number(float(self.column.values[layer])), Ink.STRONG))
+
+    def action_layer(self, offset: int) -> None:
+        """Choose the row above or below, from the first or last row with layers."""
+        rows = [row for row in range(self.heat.size.height) if self.heat.layers_at(row)]
+        if not rows:
+            return
+        start = -1 if offset > 0 else len(rows)
+        place = rows.index(self.row) if self.row in rows else start
+        self.row = rows[min(max(place + offset, 0), len(rows) - 1)]
+        self.head(self.values(), "gradient / parameter norm")
+
+
+_EXTREMES = ((np.argmin, np.inf), (np.argmax, -np.inf))

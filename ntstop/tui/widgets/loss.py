@@ -1,0 +1,139 @@
+"""The loss: a smoothed line over its min–max band, and what was measured on other data as points."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from textual.app import ComposeResult
+
+from ...curves.buckets import Buckets
+from ...curves.series import Series
+from ...curves.smooth import ema
+from ...run.process import ProcessState
+from ..raster.ink import Ink, line
+from ..raster.legend import value_at
+from ..raster.spec import ChartSpec, Marker, Trace
+from ..text import clip, count, number
+from ..view import StepView
+from .chart import Chart
+from .pane import Pane, Value, is_ascii, value
+
+TRAIN_NAMES = ("loss", "train/loss", "train_loss", "training/loss")
+"""Where the training loss is looked for, in this order: the probe's own name first."""
+_EVALUATION = re.compile(r"(^|[/_.-])(val|valid|validation|eval|dev|test)([/_.-]).*loss|^(val|eval|test)loss$", re.I)
+SMOOTHING_SHARE = {"light": 0.01, "strong": 0.05}
+"""Points that the moving average reaches back over, as a share of those in view."""
+_LEAST_REACH = 5.0
+MOST_LINES = 3
+
+
+def train_losses(series: Mapping[str, Series]) -> list[str]:
+    """Names of the training losses: the main one, then those of further roots ("loss/1" …)."""
+    main = [name for name in TRAIN_NAMES if name in series][:1]
+    return main + sorted(name for name in series if re.fullmatch(r"loss/\d+", name))[: MOST_LINES - 1]
+
+
+def evaluation_losses(series: Mapping[str, Series]) -> list[str]:
+    """Names of losses that the user logs and that are not of the training data."""
+    return sorted(name for name in series if _EVALUATION.search(name))[:MOST_LINES]
+
+
+def loss_spec(series: Mapping[str, Series], view: StepView, columns: int, markers: Sequence[Marker] = ()) -> ChartSpec:
+    """What the loss chart shows of `view`, in about `columns` columns of dots."""
+    left, right = view.window
+    end = min(right, view.shown_last)
+    traces = []
+    for name in train_losses(series):
+        # A little more than is seen, so that the moving average has found its level at the left edge.
+        margin = SMOOTHING_SHARE.get(view.smoothing, 0.0) * (right - left)
+        buckets = series[name].window(left - margin, end, columns, edges=True)
+        traces.append(_smoothed(buckets, view, name, line(2 * len(traces)), left, right))
+    for index, name in enumerate(evaluation_losses(series)):
+        points = series[name].window(left, end, columns)
+        ink = line(2 * index + 1)
+        traces.append(Trace(points.x, points.last, nonfinite=points.nonfinite, label=name, ink=ink, kind="points"))
+    return ChartSpec(
+        traces=tuple(traces),
+        x_range=(left, right),
+        log=view.log,
+        markers=tuple(markers),
+        cursor_x=view.cursor,
+        empty="no loss measured yet",
+        legend=False,
+    )
+
+
+def _smoothed(buckets: Buckets, view: StepView, name: str, ink: Ink, left: float, right: float) -> Trace:
+    y = buckets.mean
+    if view.smoothing != "off" and len(buckets):
+        density = float(buckets.count.sum()) / max(float(buckets.x_last[-1] - buckets.x_first[0]), 1.0)
+        reach = max(SMOOTHING_SHARE[view.smoothing] * (right - left) * density, _LEAST_REACH)
+        y = _by_segment(y, buckets, 2.0 / (reach + 1.0))
+    return Trace(
+        buckets.x, y, buckets.lo, buckets.hi, nonfinite=buckets.nonfinite, segment=buckets.segment, label=name, ink=ink
+    )
+
+
+def _by_segment(y: NDArray[np.float64], buckets: Buckets, alpha: float) -> NDArray[np.float64]:
+    """The moving average, started anew where the steps went backwards."""
+    borders = [0, *(np.flatnonzero(np.diff(buckets.segment)) + 1).tolist(), len(y)]
+    parts = [ema(y[a:b], alpha, buckets.count[a:b]) for a, b in itertools.pairwise(borders)]
+    return np.concatenate(parts)
+
+
+class LossPane(Pane):
+    """The loss over the steps."""
+
+    NAME = "loss"
+    HELP = (
+        "The loss at every optimizer step: a moving average over the band from the lowest to the highest value. "
+        "Diamonds are losses on other data. A cross at the top is a NaN or Inf, where the line breaks."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.chart = Chart()
+        self.spec = ChartSpec()
+        self.measured: list[float | None] = []
+        self.exact = False
+        self.note = ""
+
+    def body(self) -> ComposeResult:
+        """The chart."""
+        yield self.chart
+
+    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+        """The window of each curve; at the cursor the values as they were measured."""
+        self.spec = loss_spec(process.series, view, self.chart.dot_columns or 2, markers)
+        self.exact = view.cursor is not None
+        self.measured = [process.series[trace.label].y_at(view.cursor or 0.0) for trace in self.spec.traces]
+        self.note = _note(view)
+
+    def present(self) -> None:
+        """The chart, and each curve's key and value in the title."""
+        plain = is_ascii(self.app)
+        keys = {"line": "--" if plain else "━━", "points": "@" if plain else "◆"}
+        values: list[Value] = []
+        for trace, measured in zip(self.spec.traces, self.measured, strict=True):
+            at = measured if self.exact else value_at(trace, None)
+            label = clip(trace.label, 20, left=True)
+            values.append(((keys[trace.kind], trace.ink), (label, Ink.TEXT), (number(at, 6), Ink.STRONG)))
+        bad = sum(int(trace.nonfinite.sum()) for trace in self.spec.traces if trace.nonfinite is not None)
+        if bad:
+            values.append(value(f"{count(bad)} not finite", Ink.NONFINITE))
+        self.head(values, self.note)
+        self.chart.show(self.spec)
+
+
+def _note(view: StepView) -> str:
+    """What the keys have set, in words."""
+    words = ["log"] if view.log else []
+    if view.smoothing != "light":
+        words.append("raw" if view.smoothing == "off" else "strongly smoothed")
+    if view.span is not None:
+        words.append(f"{count(view.span)} steps")
+    return ", ".join(words)

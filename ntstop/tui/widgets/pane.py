@@ -1,0 +1,124 @@
+"""A pane: a ruled title line with the values of the moment, and what stands under it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.containers import Vertical
+
+from ...run.process import ProcessState
+from ..raster.ink import Ink
+from ..raster.picture import Picture
+from ..raster.spec import Glyphs, Marker
+from ..styles.paint import glyphs_of
+from ..text import cell_width, safe
+from ..view import StepView
+from .chart import PictureWidget
+
+Value = tuple[tuple[str, Ink], ...]
+"""What a title says of one thing: pieces of text with their inks, a blank between them."""
+
+
+def value(text: str, ink: Ink = Ink.STRONG, *, key: str = "", key_ink: Ink = Ink.TEXT) -> Value:
+    """A value with, before it, what it is of."""
+    return ((key, key_ink), (text, ink)) if key else ((text, ink),)
+
+
+def _cells(values: Sequence[Value]) -> int:
+    """Cells that values take, with a blank before each piece and one more between values."""
+    return sum(cell_width(safe(text)) + 1 for pieces in values for text, _ in pieces) + len(values)
+
+
+def is_ascii(app: App[Any]) -> bool:
+    """Whether the terminal draws nothing but ASCII."""
+    return glyphs_of(app) is Glyphs.ASCII
+
+
+def draw_title(
+    name: str, values: Sequence[Value], width: int, *, focused: bool = False, note: str = "", ascii_only: bool = False
+) -> Picture:
+    """`── name note ───────── values ──`; the focused pane is marked by a glyph, not by colour alone.
+
+    The first values are the most important: the last go where there is no room.
+    """
+    line, mark = ("-", ">") if ascii_only else ("─", "▸")
+    picture = Picture.blank(width, 1)
+    if not width:
+        return picture
+    picture.write(0, 0, line * width, Ink.AXIS)
+    column = picture.write(0, 1, (mark if focused else line) + " ", Ink.STRONG if focused else Ink.AXIS, width)
+    column = picture.write(0, column, name + " ", Ink.STRONG if focused else Ink.TEXT)
+    if note and column + cell_width(safe(note)) + 4 < width:
+        column = picture.write(0, column, note + " ", Ink.DIM)
+    kept = list(values)
+    while kept and _cells(kept) > width - 3 - column:
+        kept.pop()
+    if kept:
+        column = picture.write(0, width - 2 - _cells(kept), "")
+        for pieces in kept:
+            column = picture.write(0, column, " ")
+            for text, ink in pieces:
+                column = picture.write(0, picture.write(0, column, " "), text, ink)
+        picture.write(0, column, " ")
+    return picture
+
+
+class PaneTitle(PictureWidget):
+    """The title line on the screen."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.label = name
+        self.values: Sequence[Value] = ()
+        self.note = ""
+        self.marked = False
+
+    def draw(self, width: int, height: int) -> Picture:
+        """The line as it stands."""
+        return draw_title(
+            self.label, self.values, width, focused=self.marked, note=self.note, ascii_only=is_ascii(self.app)
+        )
+
+
+class Pane(Vertical, can_focus=True):
+    """One pane of a screen. Subclasses name it, say how it is read, and yield its body."""
+
+    NAME: ClassVar[str] = ""
+    HELP: ClassVar[str] = ""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.title_line = PaneTitle(self.NAME)
+
+    def compose(self) -> ComposeResult:
+        """The title line, then the body."""
+        yield self.title_line
+        yield from self.body()
+
+    def body(self) -> ComposeResult:
+        """What stands under the title."""
+        yield from ()
+
+    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+        """Copy what is to be drawn. Called under the session's lock: copy, do not draw."""
+
+    def present(self) -> None:
+        """Draw what was gathered."""
+
+    def head(self, values: Sequence[Value], note: str = "") -> None:
+        """Set what the title says: `values` from the right, most important first; `note` beside the name."""
+        self.title_line.values, self.title_line.note = values, note
+        self.title_line.redraw()
+
+    def on_focus(self, event: events.Focus) -> None:
+        """Mark the title."""
+        self.title_line.marked = True
+        self.title_line.redraw()
+
+    def on_blur(self, event: events.Blur) -> None:
+        """Unmark the title."""
+        self.title_line.marked = False
+        self.title_line.redraw()

@@ -1,0 +1,97 @@
+"""Where the time of a step goes: the phases stacked over steps, the step time below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+
+from ...run.process import ProcessState
+from ..raster.ink import Ink
+from ..raster.spec import ChartSpec, Marker, Trace
+from ..raster.stack import Part, StackSpec
+from ..text import duration
+from ..view import StepView
+from .chart import Chart
+from .pane import Pane, Value, value
+from .phasebar import PhaseBar
+
+STEP_TIME = "step_time"
+
+
+def stack_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker]) -> StackSpec:
+    """The phases in `view`, in about `columns` columns."""
+    left, right = view.window
+    parts = []
+    for name, series in process.phases.items():
+        buckets = series.window(left, min(right, view.shown_last), columns)
+        parts.append(Part(name, buckets.x, buckets.mean))
+    return StackSpec(
+        parts=tuple(parts),
+        x_range=(left, right),
+        markers=tuple(markers),
+        cursor_x=view.cursor,
+        empty=_why_empty(process),
+    )
+
+
+def time_spec(process: ProcessState, view: StepView, columns: int) -> ChartSpec:
+    """The step time in `view`, its mean over its range."""
+    left, right = view.window
+    traces = []
+    if (series := process.series.get(STEP_TIME)) is not None:
+        b = series.window(left, min(right, view.shown_last), columns, edges=True)
+        traces.append(Trace(b.x, b.mean, b.lo, b.hi, nonfinite=b.nonfinite, segment=b.segment, ink=Ink.LINE_0))
+    return ChartSpec(
+        traces=tuple(traces), x_range=(left, right), cursor_x=view.cursor, legend=False, empty="no step times yet"
+    )
+
+
+def _why_empty(process: ProcessState) -> str:
+    return "no phases measured" if process.steps > 2 else "no step times yet"
+
+
+class PhasesPane(Pane):
+    """Phases and step time."""
+
+    NAME = "step time"
+    HELP = (
+        "What a step waits for. data: the loader; fwd: from the batch to the loss; bwd: backward; opt: the optimizer; "
+        "other: the rest of the loop. Shares are of all steps in view, or of the step at the cursor; below, seconds."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.bar, self.chart = PhaseBar(), Chart(classes="step-time")
+        self.stack, self.spec = StackSpec(), ChartSpec()
+        self.at: float | None = None
+        self.clocks: dict[str, str] = {}
+
+    def body(self) -> ComposeResult:
+        """The stack, and below it the curve, where there is room for it."""
+        yield self.bar
+        yield self.chart
+
+    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+        """The window of each phase, and the step time at the cursor or over the last steps."""
+        self.stack = stack_spec(process, view, self.bar.columns or 1, markers)
+        if self.chart.display:
+            self.spec = time_spec(process, view, self.chart.dot_columns or 2)
+        self.clocks = dict(process.clocks)
+        series = process.series.get(STEP_TIME)
+        if view.cursor is not None:
+            self.at = series.y_at(view.cursor) if series else None
+        else:
+            self.at = 1.0 / process.rate if process.rate else None
+
+    def present(self) -> None:
+        """Stack, curve and title."""
+        self.bar.show(self.stack)
+        if self.chart.display:
+            self.chart.show(self.spec)
+        values: list[Value] = [] if self.at is None else [value(duration(self.at, 7))]
+        self.head(values, "device clock" if "device" in self.clocks.values() else "")
+
+    def on_resize(self) -> None:
+        """The curve needs rows of its own."""
+        self.chart.display = self.size.height >= 16

@@ -1,0 +1,65 @@
+"""The first line: which run, is it alive, how far, how fast, at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..raster.ink import Ink
+from ..raster.picture import Picture
+from ..text import cell_width, safe
+from .chart import PictureWidget
+
+GAP = 2
+
+
+@dataclass(frozen=True)
+class Part:
+    """One piece of the line. The least weighty goes first when there is no room."""
+
+    text: str
+    ink: Ink = Ink.TEXT
+    weight: int = 0
+
+
+def draw_status(left: Sequence[Part], right: Sequence[Part], width: int, height: int = 1) -> Picture:
+    """One row: `left` says who, `right` how it goes and is served first; both lose their least weighty parts."""
+    picture = Picture.blank(width, height)
+    right = _kept(right, width - 2)
+    used = _cells(right)
+    left = _kept(left, width - 2 - used) if width - used > 8 else []
+    _write(picture, 1, left)
+    _write(picture, max(1, width - 1 - used + GAP), right)
+    return picture
+
+
+def _kept(parts: Sequence[Part], width: int) -> list[Part]:
+    kept = [Part(safe(part.text), part.ink, part.weight) for part in parts if part.text]
+    while len(kept) > 1 and _cells(kept) > width + GAP:
+        kept.remove(min(kept, key=lambda part: part.weight))
+    return kept
+
+
+def _cells(parts: Sequence[Part]) -> int:
+    return sum(cell_width(part.text) + GAP for part in parts)
+
+
+def _write(picture: Picture, column: int, parts: Sequence[Part]) -> None:
+    for part in parts:
+        column = picture.write(0, column, part.text, part.ink) + GAP
+
+
+class StatusLine(PictureWidget):
+    """The line on the screen."""
+
+    left: Sequence[Part] = ()
+    right: Sequence[Part] = ()
+
+    def set(self, left: Sequence[Part], right: Sequence[Part]) -> None:
+        """Show these parts."""
+        self.left, self.right = left, right
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> Picture:
+        """Fit both sides."""
+        return draw_status(self.left, self.right, width, height)

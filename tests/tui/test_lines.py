@@ -1,0 +1,132 @@
+"""The one-line parts of the screen: status, titles, hints, findings. What they drop when there is no room."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ntstop.diagnosis.finding import Claim, Finding
+from ntstop.tui.facts import Facts, status_parts
+from ntstop.tui.raster.ink import Ink
+from ntstop.tui.text import cell_width
+from ntstop.tui.widgets.findings import draw_findings
+from ntstop.tui.widgets.hints import draw_hints
+from ntstop.tui.widgets.pane import draw_title, value
+from ntstop.tui.widgets.statusline import draw_status
+
+FACTS = Facts(
+    title="gpt-small",
+    state="live",
+    ranks=4,
+    host="node17",
+    hardware="4×H100",
+    step=12_340,
+    total=50_000,
+    per_second=3.1,
+    probe_share=0.003,
+)
+
+
+def status(facts: Facts, width: int, ascii_only: bool = False) -> str:
+    return draw_status(*status_parts(facts, ascii_only), width).text()
+
+
+def finding(**changes: object) -> Finding:
+    given = {
+        "id": "1",
+        "kind": "plateau",
+        "severity": "warning",
+        "area": "optimization",
+        "failure_mode": "optimization",
+        "first_step": 9900,
+        "last_step": 12_300,
+        "rank": None,
+        "where": "loss",
+        "claim": Claim("smoothed loss moved 0.3 % in 2,400 steps", "the rate is too low", "raise it", "medium"),
+        "writer": 7,
+    }
+    return Finding(**(given | changes))  # type: ignore[arg-type]
+
+
+def test_a_wide_status_line_says_who_and_how() -> None:
+    line = status(FACTS, 120)
+    for part in ("gpt-small", "4 ranks", "node17", "● LIVE", "step 12,340 / 50,000", "3.10/s", "ETA", "probe 0.3%"):
+        assert part in line
+    assert len(line) == 120
+
+
+def test_a_narrow_status_line_keeps_state_and_step() -> None:
+    line = status(FACTS, 40)
+    assert "● LIVE" in line and "step 12,340" in line
+    assert "probe" not in line and "H100" not in line
+
+
+def test_the_state_is_a_word_and_a_glyph_and_ascii_where_it_must_be() -> None:
+    for state in ("live", "waiting", "finished", "died", "stale"):
+        facts = Facts(title="run", state=state)
+        assert state.upper() in status(facts, 80)
+        assert status(facts, 80, ascii_only=True).isascii()
+
+
+def test_old_data_and_a_paused_picture_are_said() -> None:
+    line = status(Facts(title="run", state="live", silent=12.4, step=500, behind=132), 100)
+    assert "data 12 s old" in line and "PAUSED +132 steps" in line
+    assert "old" not in status(Facts(title="run", state="live", silent=1.0), 100)
+
+
+def test_what_is_not_known_is_left_out_not_zero() -> None:
+    line = status(Facts(title="run", state="waiting"), 100)
+    assert "0" not in line and "–" not in line
+
+
+@given(title=st.text(max_size=60), host=st.text(max_size=30), width=st.integers(1, 160))
+def test_no_name_breaks_the_width_of_the_status_line(title: str, host: str, width: int) -> None:
+    line = status(Facts(title=title, host=host, state="live", step=3), width)
+    assert cell_width(line) == width
+
+
+def test_a_focused_title_is_marked_by_a_glyph() -> None:
+    plain = draw_title("loss", [value("2.31", key="train")], 60).text()
+    focused = draw_title("loss", [value("2.31", key="train")], 60, focused=True).text()
+    assert "▸" not in plain and "▸ loss" in focused
+    assert plain.rstrip().endswith("train 2.31 ─")
+
+
+def test_a_title_without_room_drops_its_last_values_whole() -> None:
+    values = [value("1.5", key="first"), value("2.5", key="second"), value("3.5", key="third")]
+    line = draw_title("loss", values, 34).text()
+    assert "first 1.5" in line and "third" not in line
+    assert len(line) == 34
+    assert draw_title("loss", values, 34, ascii_only=True).text().isascii()
+
+
+def test_hints_go_from_the_right_but_help_and_quit_stay() -> None:
+    first = [("space", "pause"), ("y", "log"), ("e", "smooth"), ("tab", "panes")]
+    last = [("?", "help"), ("q", "quit")]
+    assert "panes" in draw_hints(first, last, 80).text()
+    line = draw_hints(first, last, 36).text()
+    assert "panes" not in line and "pause" in line and "quit" in line
+
+
+def test_a_finding_row_says_severity_in_words_since_when_and_what() -> None:
+    text = draw_findings([finding(), finding(id="2", severity="critical", status="resolved")], 0, 100, 3).text()
+    first, second, _ = text.split("\n")
+    assert first.startswith("▸ ▲ WARN  plateau") and "since 9,900" in first and "moved 0.3 %" in first
+    assert "OVER" in second and "CRIT" not in second
+
+
+def test_the_selected_finding_is_always_in_view() -> None:
+    findings = [finding(id=str(index), kind=f"kind-{index}") for index in range(9)]
+    assert "kind-7" in draw_findings(findings, 7, 80, 2).text()
+    assert "kind-0" in draw_findings(findings, 0, 80, 2).text()
+
+
+def test_symptoms_with_escapes_and_wide_characters_stay_in_their_row() -> None:
+    claim = Claim("层\x1b[31m の 損失 🚀 " * 10, "", "", "")
+    picture = draw_findings([finding(claim=claim)], 0, 60, 1)
+    assert cell_width(picture.text()) == 60 and "\x1b" not in picture.text()
+
+
+def test_nothing_found_is_said() -> None:
+    picture = draw_findings([], 0, 60, 2, nothing="nothing found in 4,000 steps")
+    assert "nothing found" in picture.text() and int(picture.ink[0, 4]) == Ink.DIM
