@@ -13,11 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .hooks.early import when_torch_is_used
+from .hooks.settings import HookSettings
 from .imports import importing
 from .outbox import Outbox
 from .progress import Progress
@@ -27,7 +29,7 @@ from .told import Told
 from .values import Unusable, as_float, as_step
 
 if TYPE_CHECKING:
-    from .hooks.install import Hooks, HookSettings
+    from .hooks.install import Hooks
 
 MAIN_PATIENCE = 2.0
 """Seconds after which a launched process is announced although it has not used torch: somebody may be waiting."""
@@ -52,8 +54,9 @@ class Probe:
         self.progress = Progress(thread=threading.main_thread().ident or threading.get_ident())
         self.told = Told(title=os.environ.get("NTSTOP_TITLE") or None)
         self.hooks: Hooks | None = None
-        self._settings: HookSettings | None = None
+        self._settings = settings_of(os.environ)
         self._asked = False
+        self._trained = False
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -75,31 +78,39 @@ class Probe:
         self._thread = threading.Thread(target=self._publish, args=(announce_after,), name="ntstop", daemon=True)
         self._previous_excepthook = sys.excepthook
         sys.excepthook = self._on_exception
-        atexit.register(self.stop)
+        self._stop_at_exit()
         self._thread.start()
         if self.hooks is None:
             self._give_up_waiting = when_torch_is_used(self.arm)
 
-    def arm(self, settings: HookSettings | None = None) -> None:
-        """Install the hooks; with other `settings` than before, install them anew. Needs torch to be imported."""
+    def arm(self) -> None:
+        """Install the hooks, once. Torch must have been imported."""
         from .hooks.install import arm
 
-        if self._stop.is_set() or (self.hooks is not None and settings in (None, self._settings)):
-            return
-        if self.hooks is not None:
-            self.hooks.disarm()
-        self.progress.saw_torch = True
-        self._settings = settings or settings_of(os.environ)
-        self.hooks = arm(self.outbox, self.progress, self._settings)
+        if self.hooks is None and not self._stop.is_set():
+            self.progress.saw_torch = True
+            self.hooks = arm(self.outbox, self.progress, replace(self._settings, on_training=self._on_training))
+
+    def _on_training(self) -> None:
+        """The first backward or optimizer step, on the thread that does it."""
+        self._trained = True
+        self._wake.set()
+        self.start(asked=False)
 
     def watch(self, model: Any, optimizers: tuple[Any, ...], layers: bool, budget: float | None, told: Told) -> None:
         """Be seen, and know `model` and `optimizers`. What `told` leaves out stays as it was."""
         for name in ("title", "total_steps", "config", "data_hash"):
             if (value := getattr(told, name)) is not None:
                 setattr(self.told, name, value)
+        settings = settings_of(os.environ, layers, budget)
+        if settings != self._settings:
+            self._settings = settings
+            if self.hooks is not None:
+                self.hooks.disarm()
+                self.hooks = None
         self.start(asked=True)
-        if "torch" in sys.modules:
-            self.arm(settings_of(os.environ, layers, budget))
+        if "torch.optim" in sys.modules:
+            self.arm()
         if self.hooks is not None and (model is not None or optimizers):
             self.hooks.watch(model, *optimizers)
 
@@ -135,8 +146,8 @@ class Probe:
         """The end of the phase that was entered last."""
         if self.hooks is not None:
             self.hooks.exit_phase()
-        else:
-            self.progress.enter("other" if self.progress.steps else "start", time.monotonic())
+            return
+        self.progress.enter("other" if self.progress.steps else "start", time.monotonic())
         if name in ("eval", "evaluation", "validation", "test"):
             self.event("evaluation", name, duration)
 
@@ -156,7 +167,7 @@ class Probe:
             with contextlib.suppress(Exception):
                 hooks.finish()
         self.progress.enter("idle", time.monotonic())
-        if self._trains():
+        if self.visible():
             self.event("exit", "", code=self._exit_code)
         self._stop.set()
         self._wake.set()
@@ -171,14 +182,21 @@ class Probe:
             sys.excepthook = self._previous_excepthook
         atexit.unregister(self.stop)
 
-    def _trains(self) -> bool:
-        progress = self.progress
-        return self._asked or progress.saw_backward or progress.saw_optimizer or len(self.outbox) > 0
+    def _stop_at_exit(self) -> None:
+        atexit.register(self.stop)
+        util: Any = sys.modules.get("multiprocessing.util")
+        if util is not None and _inherited:
+            # A forked worker of multiprocessing ends without atexit.
+            util.Finalize(None, self.stop, exitpriority=0)
+
+    def visible(self) -> bool:
+        """True once the user has asked for the probe, or the process has trained."""
+        return self._asked or self._trained
 
     def _publish(self, announce_after: float | None) -> None:
         try:
             announce_at = float("inf") if announce_after is None else time.monotonic() + announce_after
-            while not self._trains():
+            while not self.visible():
                 if self._stop.is_set():
                     return
                 if time.monotonic() >= announce_at and not is_launcher():
@@ -186,16 +204,15 @@ class Probe:
                 self._wake.wait(POLL)
             with importing():
                 from .publisher import Publisher
-
-                publisher = Publisher(
-                    self.outbox,
-                    self.progress,
-                    self.told,
-                    facts=lambda: self.hooks.facts() if self.hooks is not None else None,
-                    asked=lambda: self._asked,
-                    stop=self._stop,
-                    explain_waiting=announce_after is not None,
-                )
+            publisher = Publisher(
+                self.outbox,
+                self.progress,
+                self.told,
+                facts=lambda: self.hooks.facts() if self.hooks is not None else None,
+                training=self.visible,
+                stop=self._stop,
+                explain_waiting=announce_after is not None,
+            )
             publisher.run()
         except Exception as error:
             say(f"the probe failed ({type(error).__name__}: {error}); the job runs on without it")
@@ -238,11 +255,10 @@ def current(*, asked: bool = False) -> Probe | None:
 
 
 def torch_is_used() -> None:
-    """Torch has been imported in a launched process: get ready, in case it trains."""
+    """Torch has been imported in a launched process: be ready in case it trains. No thread is started before."""
     probe = current()
     if probe is not None:
         probe.arm()
-        probe.start(asked=False)
 
 
 def launched() -> None:
@@ -264,8 +280,6 @@ def settings_of(environment: Mapping[str, str], layers: bool = True, budget: flo
 
     NTSTOP_LAYERS=0 wins over the code: it is how a job is run once without layer statistics.
     """
-    from .hooks.install import HookSettings
-
     given: dict[str, Any] = {"layers": layers and environment.get("NTSTOP_LAYERS") != "0"}
     if budget is None:
         with contextlib.suppress(ValueError):

@@ -43,9 +43,8 @@ PATIENCE = 30.0
 class Publisher:
     """Made and run in the publisher thread.
 
-    `facts` gives what the hooks know (`hooks.facts.ModelFacts`) or None; `asked` whether the user has called for the
-    probe, so that the process counts as training before its first step. `explain_waiting`: say on stderr why no step
-    has come after `PATIENCE` seconds.
+    `facts` gives what the hooks know (`hooks.facts.ModelFacts`) or None; `training` whether the process trains,
+    or only waits to be of use. `explain_waiting`: say on stderr why no step has come after `PATIENCE` seconds.
     """
 
     def __init__(
@@ -54,14 +53,14 @@ class Publisher:
         progress: Progress,
         told: Told,
         facts: Callable[[], Any],
-        asked: Callable[[], bool],
+        training: Callable[[], bool],
         stop: threading.Event,
         *,
         explain_waiting: bool = False,
     ) -> None:
         self._outbox = outbox
         self._progress = progress
-        self._asked = asked
+        self._training = training
         self._explain_at = time.monotonic() + PATIENCE if explain_waiting else float("inf")
         self._stop = stop
         self._rows = MAX_ROWS // 4
@@ -95,10 +94,15 @@ class Publisher:
 
     def _warn(self, key: str, text: str) -> None:
         """Say `text` on stderr and in the stream, once for each `key`."""
-        if key not in self._said:
-            self._said.add(key)
-            say(text)
+        if self._say(key, text):
             self._outbox.put(EventRow(time.monotonic(), "warning", text, self._progress.steps, self._progress.step))
+
+    def _say(self, key: str, text: str) -> bool:
+        if key in self._said:
+            return False
+        self._said.add(key)
+        say(text)
+        return True
 
     def _open_live(self) -> None:
         try:
@@ -142,8 +146,8 @@ class Publisher:
             time.sleep(REST)
 
     def _each_second(self) -> None:
-        introduction, progress = self._introduction, self._progress
-        introduction.training = self._asked() or progress.saw_backward or progress.saw_optimizer
+        introduction = self._introduction
+        introduction.training = self._training()
         if introduction.refresh():
             self._transmitter.introduce(STREAM_CORE)
         self._announce()
@@ -160,6 +164,8 @@ class Publisher:
             time.sleep(REST)
         for failed in self._rota.disabled:
             self._warn(failed, f"sampler switched off: {failed}")
+        for failed in list(self._progress.disabled):
+            self._say(failed, f"switched off: {failed}; the job goes on")
         for record in records:
             if isinstance(record, Device) and record.memory_total:
                 described = f"{record.name}, {record.memory_total / 2**30:.0f} GiB, {record.uuid}"

@@ -35,10 +35,7 @@ class Transmitter:
         """Record and publish `records` as the next frame of `stream`. Raises nothing about the disk or the socket."""
         if not records:
             return
-        recording = self.recording
-        if recording is not None and recording.wants_segment(stream):
-            recording.open_segment(stream)
-            self._frame(stream, self._introduction())
+        self._begin_segment(stream)
         self._frame(stream, records)
         for record in records:
             if isinstance(record, Schema):
@@ -46,7 +43,16 @@ class Transmitter:
 
     def introduce(self, stream: int) -> None:
         """Say again who this is, and which layers it has."""
-        self.send(stream, self._introduction())
+        if not self._begin_segment(stream):
+            self._frame(stream, self._introduction())
+
+    def _begin_segment(self, stream: int) -> bool:
+        """Open the next segment where it is time, with an introduction as its first frame; True when it was."""
+        if self.recording is None or not self.recording.wants_segment(stream):
+            return False
+        self.recording.open_segment(stream)
+        self._frame(stream, self._introduction())
+        return True
 
     def _introduction(self) -> list[Record]:
         hello = self._hello()
