@@ -1,7 +1,12 @@
-"""The level and the noise of the recent past, robustly: median and MAD over a ring of points."""
+"""The level and the noise of the recent past, robustly: medians over a ring of points.
+
+The noise is taken from the steps between neighbours, so that a descent does not look like noise.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import deque
 from statistics import median
 
@@ -9,12 +14,12 @@ SIZE = 64
 """Points in the ring: the length of the frozen baseline that fired least on 801 healthy public runs."""
 REFRESH = 8
 """New points before level and spread are computed again: a median of 64 costs more than 8 appends."""
-MAD_TO_SIGMA = 1.4826
-"""MAD of a normal distribution to its standard deviation."""
+DIFF_TO_SIGMA = 1.4826 / math.sqrt(2.0)
+"""Median absolute step between neighbours, of independent normal noise, to the standard deviation of one point."""
 
 
 class Baseline:
-    """`level` (median) and `spread` (1.4826 × MAD) of the last `SIZE` points, both in the unit of the points."""
+    """`level` (median) and `spread` (one sigma) of the last `SIZE` points, both in the unit of the points."""
 
     def __init__(self) -> None:
         self._ring: deque[float] = deque(maxlen=SIZE)
@@ -40,4 +45,6 @@ class Baseline:
     def _refresh(self) -> None:
         self._stale = 0
         self.level = median(self._ring)
-        self.spread = MAD_TO_SIGMA * median(abs(value - self.level) for value in self._ring)
+        points = list(self._ring)
+        steps = [abs(second - first) for first, second in itertools.pairwise(points)]
+        self.spread = DIFF_TO_SIGMA * median(steps) if steps else 0.0

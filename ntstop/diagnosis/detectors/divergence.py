@@ -1,16 +1,15 @@
-"""A loss that is lost: above where it began, exploding, or risen and stuck."""
+"""A loss that is lost: above where it began, or exploding."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from .levels import Levels, pooled
-
-START = 5
+START = 3
 """Points of which the first, or the median if that is higher, is the initial loss."""
 LEARN_NOISE = 16
 """Points from which the noise is estimated (median absolute step between neighbours)."""
@@ -24,9 +23,10 @@ ABOVE_COUNT = 7
 does that (the highest stays within 5 % of the start); a loss that can be negative has no scale, so 8 sigma."""
 BELOW_COUNT = 32
 """Points in a row under that line after which it is over."""
-EXPLOSION = math.log(10.0)
+EXPLOSION = 10.0
 EXPLOSION_RUN = 2
-"""Two points in a row, each ten times over the lowest level and rising: three steps before Inf, in real runs."""
+"""Two rising points in a row, ten times over the lowest level and over the line above the start: in real runs that
+comes three steps before Inf. The line matters: a solved task has batches of a hundred times its usual loss."""
 
 How = Literal["above-start", "explosion", "regressed"]
 
@@ -48,9 +48,9 @@ class DivergenceDetector:
     """Feed it every finite point; it tells of the beginning and the end of a divergence."""
 
     def __init__(self) -> None:
-        self._start: list[float] = []
-        self._start_x = 0
-        self._first: list[float] = []
+        self._first: list[tuple[int, float]] = []
+        self._early_x: int | None = None
+        """First high point of the first `LEARN_NOISE`, while it may be where a divergence began."""
         self._line = math.inf
         self._initial = math.inf
         self._above: deque[tuple[int, float] | None] = deque(maxlen=WINDOW)
@@ -90,7 +90,9 @@ class DivergenceDetector:
         if high and sum(point is not None for point in self._above) >= ABOVE_COUNT:
             points = [point for point in self._above if point is not None]
             level = median(value for _, value in points)
-            return self._begin(Divergence("above-start", points[0][0], self._initial, self._start_x, level, x))
+            first_x = points[0][0] if self._early_x is None else self._early_x
+            return self._begin(Divergence("above-start", first_x, self._initial, self._first[0][0], level, x))
+        self._early_x = None
         return None
 
     def _begin(self, divergence: Divergence) -> Divergence:
@@ -100,25 +102,24 @@ class DivergenceDetector:
 
     def _learn(self, x: int, y: float) -> None:
         """The initial loss from the first points, the line above it once the noise is known."""
-        if not self._first:
-            self._start_x = x
-        self._first.append(y)
-        if len(self._first) == START:
+        self._first.append((x, y))
+        values = [value for _, value in self._first]
+        if len(values) == START:
             # In a log of every hundredth step the descent may be over by the second point.
-            self._initial = max(self._first[0], median(self._first))
-        if len(self._first) == LEARN_NOISE:
-            steps = [abs(second - first) for first, second in zip(self._first, self._first[1:], strict=False)]
-            sigma = DIFF_TO_SIGMA * median(steps)
+            self._initial = max(values[0], median(values))
+        if len(values) == LEARN_NOISE:
+            sigma = DIFF_TO_SIGMA * median(abs(second - first) for first, second in pairwise(values))
             z = ABOVE_Z if self._positive else ABOVE_Z_SIGNED
             self._line = self._initial + max(ABOVE_RATIO * abs(self._initial), z * sigma)
-            for index, value in enumerate(self._first):
-                self._above.append((x - LEARN_NOISE + 1 + index, value) if value > self._line else None)
+            above = [point if point[1] > self._line else None for point in self._first]
+            self._above.extend(above[:-1])
+            self._early_x = next((point[0] for point in above if point is not None), None)
 
     def _explosion(self, x: int, y: float) -> Divergence | None:
         self._recent.append(y)
         if not self._positive or len(self._first) < LEARN_NOISE:
             return None
-        if y > 10.0 * self._lowest and (not self._exploding or y > self._exploding[-1][1]):
+        if y > max(EXPLOSION * self._lowest, self._line) and (not self._exploding or y > self._exploding[-1][1]):
             self._exploding.append((x, y))
             if len(self._exploding) >= EXPLOSION_RUN:
                 first_x = self._exploding[0][0]
@@ -128,48 +129,3 @@ class DivergenceDetector:
         if y < self._lowest and (level := median(self._recent)) < self._lowest:
             self._lowest, self._lowest_x = level, x
         return None
-
-
-REGRESS_BLOCKS = 32
-"""Blocks of `Levels` that must exist; a curve of fewer than 48 points is too short for "stuck"."""
-REGRESS_POINTS = 48
-REGRESS_RISE = 0.05
-REGRESS_Z = 6.0
-"""The last quarter of the run lies 5 % and 6 standard errors over the best eighth. Excursions of healthy runs that
-come back by themselves last under a tenth of the run."""
-
-
-def regressed(levels: Levels, initial: float) -> Divergence | None:
-    """The loss was better in its best eighth than in its whole last quarter; None when not, or too early to say.
-
-    Rise is relative to the best level for losses that stay positive, to the descent from `initial` otherwise.
-    """
-    blocks = levels.blocks
-    if len(blocks) < REGRESS_BLOCKS or levels.count < REGRESS_POINTS:
-        return None
-    quarter, eighth = len(blocks) // 4, len(blocks) // 8
-    late_mean, late_variance, late_count = pooled(blocks[-quarter:])
-    best = None
-    for start in range(0, len(blocks) - quarter - eighth + 1, max(1, eighth // 2)):
-        mean, variance, count = pooled(blocks[start : start + eighth])
-        if best is None or mean < best[0]:
-            best = (mean, variance, count, start)
-    if best is None:
-        return None
-    mean, variance, count, start = best
-    rise = late_mean - mean
-    scale = abs(mean + levels.origin) if mean + levels.origin > 0 else abs(initial - mean - levels.origin)
-    error = math.sqrt(late_variance / late_count + variance / count)
-    if rise <= REGRESS_RISE * scale or rise <= REGRESS_Z * error:
-        return None
-    first_x = _left(blocks[start + eighth :], mean + rise / 2)
-    middle = blocks[start + eighth // 2]
-    return Divergence("regressed", first_x, mean + levels.origin, middle.x1, late_mean + levels.origin, blocks[-1].x1)
-
-
-def _left(blocks: list, line: float) -> int:  # type: ignore[type-arg]
-    """First step of the first block after which the curve is above `line` on average."""
-    for block in blocks:
-        if block.mean > line:
-            return int(block.x0)
-    return int(blocks[-1].x0)

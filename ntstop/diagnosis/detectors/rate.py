@@ -34,6 +34,7 @@ class RateWatch:
         self.last: float | None = None
         self.jump: Jump | None = None
         """The last sudden jump above the peak."""
+        self._climbing = False
         self.warming = False
         """The rate is still rising to its first peak."""
 
@@ -45,7 +46,7 @@ class RateWatch:
     def add(self, x: int, rate: float) -> bool:
         """True when a planned restart begins at this point."""
         if rate == self.last and len(self._recent) == LOOK_BACK and self._recent[0] == rate:
-            self.warming = False
+            self.warming = self._climbing = False
             return False
         restart = False
         if self._recent:
@@ -53,12 +54,11 @@ class RateWatch:
             previous = self._recent[-1]
             if settled and previous > 0 and rate >= JUMP * previous and rate >= JUMP * self.peak:
                 self.jump = Jump(x, previous, rate)
-            elif settled and not self.warming and previous < rate <= PEAK_SLACK * self.peak:
+            elif settled and not (self.warming or self._climbing) and previous < rate <= PEAK_SLACK * self.peak:
                 restart = rate >= RESTART * min(self._recent)
-            self.warming = rate > self._recent[0] and rate >= self.peak
-        if restart:
             # One restart is told once, not at every point of its rise.
-            self._recent.clear()
+            self._climbing = (self._climbing or restart) and rate >= previous
+            self.warming = rate > self._recent[0] and rate >= self.peak
         self._recent.append(rate)
         self.peak = max(self.peak, rate)
         self.last = rate

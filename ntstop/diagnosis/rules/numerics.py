@@ -82,6 +82,7 @@ class NonfiniteRule(Rule):
         self._grad_finding: Finding | None = None
         self._bad: BadLayers | None = None
         """The first bad sample that no finding has used yet."""
+        self._first_layer = ""
 
     def layers(self, sample: LayerSample) -> None:
         bad = bad_layers(sample)
@@ -112,7 +113,7 @@ class NonfiniteRule(Rule):
                 if not math.isfinite(loss):
                     bad_at.add(index)
                 if episode is not None:
-                    self._loss(name, episode)
+                    self._loss(name, episode, block.x[index])
         self._gradient(block, bad_at)
         if self._bad is not None and self._bad.ordinal <= self.context.last_ordinal:
             self._judge_layers()
@@ -136,22 +137,20 @@ class NonfiniteRule(Rule):
         self.context.book.changed()
         self._reset()
 
-    def _loss(self, name: str, episode: Episode) -> None:
+    def _loss(self, name: str, episode: Episode, x: int) -> None:
         context = self.context
         finding = self._loss_findings.get(name)
         if finding is None:
             finding = self._open_loss(name, episode)
-        elif len(episode.after) <= 4 and len(finding.evidence) < 14:
-            x, value = episode.after[-1] if episode.after else (episode.first_x, episode.first)
-            item = point(name, x, value, "after")
-            if item not in finding.evidence:
-                finding.evidence.append(item)
+        elif episode.after[-1][0] == x:
+            finding.evidence.append(point(name, x, episode.after[-1][1], "after"))
         finding.last_step = max(finding.last_step, episode.last_x)
-        finding.claim.symptom = _loss_symptom(name, episode)
+        finding.claim.symptom = _loss_symptom(name, episode) + self._first_layer
         if episode.over:
             finding.resolve(episode.last_x, "warning")
             finding.claim.symptom += f"; finite again for {CALM} steps"
             del self._loss_findings[name]
+            self._first_layer = ""
         context.book.changed()
 
     def _open_loss(self, name: str, episode: Episode) -> Finding:
@@ -262,7 +261,8 @@ class NonfiniteRule(Rule):
         if bad.x > finding.first_step:
             finding.evidence[-1].text += f" ({bad.x - finding.first_step:,} steps after the first nonfinite number)"
         elif finding.kind == "nonfinite-loss":
-            finding.claim.symptom += f"; first layer {bad.names[0]}"
+            self._first_layer = f"; first layer {bad.names[0]}"
+            finding.claim.symptom += self._first_layer
         self.context.book.changed()
 
 

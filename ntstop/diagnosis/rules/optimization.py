@@ -6,9 +6,10 @@ import math
 
 from .. import curve_claims as claims
 from ..context import Context, StepBlock
-from ..detectors.divergence import Divergence, DivergenceDetector, regressed
+from ..detectors.divergence import Divergence, DivergenceDetector
 from ..detectors.levels import Levels
 from ..detectors.plateau import plateau
+from ..detectors.regressed import regressed
 from ..detectors.spike import Spike, SpikeDetector
 from ..detectors.unlearned import unlearned
 from ..finding import Claim, FailureMode, Finding, Severity
@@ -92,7 +93,7 @@ class LossCurveRule(Rule):
         finding = self._spike_finding
         claim = claims.spike(self._name, spike, self.context.rate)
         if finding is None:
-            if spike.state == "recovered" or self._muted() or self._diverged is not None:
+            if spike.state == "recovered" or self._muted() or self.context.is_open("divergence"):
                 return
             self._spike_finding = self._open("loss-spike", claim, "info", spike.first_x)
             return
@@ -139,7 +140,8 @@ class LossCurveRule(Rule):
         if fell_back is not None:
             claim = claims.divergence(self._name, fell_back, context.rate)
             self._keep("divergence", claim, "warning", fell_back.first_x, fell_back.last_x)
-            context.fold("plateau", "never-learned")
+            context.fold("loss-spike", "plateau", "never-learned")
+            self._spike_finding = None
             self._slow.pop("plateau", None)
             self._slow.pop("never-learned", None)
             return
