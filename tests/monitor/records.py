@@ -139,7 +139,7 @@ class Script:
 
     def waits(self, seconds: float, phase: str, *, reason: str = "", stacks: Sequence[wire.Stack] = ()) -> Script:
         """The training thread stays in one phase: heartbeats with growing age."""
-        began = self.t
+        began = self._beat = self.t
         for _ in range(math.ceil(seconds)):
             self._beat += 1.0
             self.records.append(self._heartbeat(phase, self._beat - began, reason=reason, stacks=stacks))

@@ -99,7 +99,8 @@ class NonfiniteRule(Rule):
 
     def steps(self, block: StepBlock) -> None:
         self._scaled = self._scaled or block.loss_scale is not None
-        bad_at: set[int] = set()
+        # The gradient first: of one block, it may be the cause of a loss some steps later.
+        self._gradient(block, _first_nonfinite(block))
         for name, losses in block.losses.items():
             detector = self._losses.setdefault(name, NonfiniteDetector())
             if detector.episode is None and all(map(_finite_or_none, losses)):
@@ -110,11 +111,8 @@ class NonfiniteRule(Rule):
                 if loss is None:
                     continue
                 episode = detector.add(block.x[index], loss)
-                if not math.isfinite(loss):
-                    bad_at.add(index)
                 if episode is not None:
                     self._loss(name, episode, block.x[index])
-        self._gradient(block, bad_at)
         if self._bad is not None and self._bad.ordinal <= self.context.last_ordinal:
             self._judge_layers()
 
@@ -190,7 +188,8 @@ class NonfiniteRule(Rule):
         self._loss_findings[name] = finding
         return finding
 
-    def _gradient(self, block: StepBlock, bad_at: set[int]) -> None:
+    def _gradient(self, block: StepBlock, bad_loss: int) -> None:
+        """`bad_loss`: index of the first step of the block whose loss is not finite, `count` when all are."""
         norms = block.grad_norm
         if norms is None:
             return
@@ -204,7 +203,7 @@ class NonfiniteRule(Rule):
             episode = self._grads.add(block.x[index], norm)
             if episode is None:
                 continue
-            if before is None and index not in bad_at and not self._loss_findings:
+            if before is None and index < bad_loss and not self._loss_findings:
                 self._open_grad(episode.first_x, episode.first, episode.before)
             finding = self._grad_finding
             if finding is None:
@@ -264,6 +263,11 @@ class NonfiniteRule(Rule):
             self._first_layer = f"; first layer {bad.names[0]}"
             finding.claim.symptom += self._first_layer
         self.context.book.changed()
+
+
+def _first_nonfinite(block: StepBlock) -> int:
+    bad = (index for losses in block.losses.values() for index, loss in enumerate(losses) if _nonfinite(loss))
+    return min(bad, default=block.count)
 
 
 def _finite_or_none(value: float | None) -> bool:

@@ -99,7 +99,7 @@ class LossCurveRule(Rule):
             return
         finding.claim = claim
         finding.last_step = spike.last_x
-        if spike.state == "lingering":
+        if spike.state == "lingering" and self._alone:
             finding.severity = "warning"
         elif spike.state == "recovered":
             finding.resolve(spike.last_x, "info")

@@ -1,0 +1,130 @@
+"""Alive or not: stalls by phase and progress, exits by record, deaths by evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from ntstop_probe import wire
+
+from .records import Script, descent, diagnose, hello, kinds, only, schema, weighty
+
+
+def start(steps: int = 50) -> Script:
+    return Script().add(hello(), schema()).steps(descent(400)[:steps])
+
+
+@pytest.mark.parametrize(
+    ("phase", "where"),
+    [
+        ("data", "data"),
+        ("forward", "forward"),
+        ("input+forward", "forward"),
+        ("backward", "backward"),
+        ("optimizer", "optimizer"),
+        ("collective", "collective"),
+        ("other", "host"),
+    ],
+)
+def test_step_that_hangs_is_a_stall_of_its_phase(phase: str, where: str) -> None:
+    finding = only(diagnose(start().waits(30, phase).records), "stall")
+    assert (finding.where, finding.first_step, finding.severity, finding.status) == (where, 50, "critical", "open")
+    assert finding.failure_mode == "pipeline" and finding.evidence[0].unit == "s"
+
+
+def test_stall_shows_the_stack_of_the_training_thread() -> None:
+    stack = wire.Stack("MainThread", ["main (train.py:10)", "next (loader.py:5)", "get (queue.py:1)"])
+    finding = only(diagnose(start().waits(30, "data", stacks=[stack]).records), "stall")
+    assert any("get (queue.py:1) ← next (loader.py:5)" in item.text for item in finding.evidence)
+
+
+def test_stall_that_ends_is_resolved_and_stays_a_warning() -> None:
+    finding = only(diagnose(start().waits(45, "data").steps(descent(400)[50:60]).records), "stall")
+    assert (finding.status, finding.severity, finding.first_step) == ("resolved", "warning", 50)
+    assert "45 s" in finding.symptom
+
+
+def test_nineteen_seconds_are_no_stall() -> None:
+    assert kinds(diagnose(start().waits(19, "data").steps(descent(400)[50:60]).records)) == []
+
+
+@pytest.mark.parametrize(("phase", "seconds"), [("eval", 600), ("checkpoint", 600), ("idle", 3000)])
+def test_evaluation_checkpoint_and_the_end_may_take_long(phase: str, seconds: float) -> None:
+    assert kinds(diagnose(start().waits(seconds, phase).records)) == []
+
+
+def test_checkpoint_that_takes_an_hour_is_a_stall() -> None:
+    finding = only(diagnose(start().waits(3600, "checkpoint").records), "stall")
+    assert finding.where == "checkpoint"
+
+
+def test_slow_first_step_is_no_stall() -> None:
+    script = Script().add(hello(), schema()).waits(300, "forward").steps(descent(100))
+    assert kinds(diagnose(script.records)) == []
+
+
+def test_waiting_for_torch_is_no_stall() -> None:
+    script = Script().add(hello()).waits(2000, "start", reason="torch not imported")
+    assert kinds(diagnose(script.records)) == []
+
+
+def test_slow_steps_have_a_wider_limit() -> None:
+    def slow(seconds: float) -> Script:
+        return Script(step_time=5.0).add(hello(), schema()).steps(descent(400)[:50]).waits(seconds, "forward")
+
+    assert kinds(diagnose(slow(99).records)) == []
+    assert kinds(diagnose(slow(102).records)) == ["stall"]
+
+
+def test_stopped_process_is_a_stall_of_the_host_even_when_it_was_in_data() -> None:
+    script = start().stopped(60, "data").steps(descent(400)[50:100])
+    finding = only(diagnose(script.records), "stall")
+    assert (finding.where, finding.status, finding.severity) == ("host", "resolved", "warning")
+    assert "did not run" in finding.symptom
+
+
+def test_second_stall_is_a_finding_of_its_own() -> None:
+    script = start().waits(30, "data").steps(descent(400)[50:100]).waits(60, "backward")
+    stalls = [finding for finding in diagnose(script.records).findings if finding.kind == "stall"]
+    assert [(finding.where, finding.status) for finding in stalls] == [("backward", "open"), ("data", "resolved")]
+
+
+def test_clean_exit_is_a_note_and_a_failed_one_is_critical() -> None:
+    assert only(diagnose(start().event("exit", code=0).records), "exited").severity == "info"
+    failed = only(diagnose(start().event("exception", "ValueError: x").event("exit", code=None).records), "exited")
+    assert failed.severity == "critical" and any("ValueError: x" in item.text for item in failed.evidence)
+    assert only(diagnose(start().event("exit", code=3).records), "exited").severity == "critical"
+
+
+def test_interrupted_run_is_a_note() -> None:
+    script = start().event("exception", "KeyboardInterrupt").event("exit", code=None)
+    assert only(diagnose(script.records), "exited").severity == "info"
+
+
+def test_gone_process_has_died_and_the_evidence_says_how_that_is_known() -> None:
+    engine = diagnose(start().records)
+    engine.process_gone(1, "no process 1 on host")
+    finding = only(engine, "died")
+    assert (finding.severity, finding.first_step) == ("critical", 49)
+    assert finding.evidence[0].text == "no process 1 on host"
+    engine.process_gone(1, "no process 1 on host")
+    assert kinds(engine) == ["died"]
+
+
+def test_process_that_said_goodbye_has_not_died() -> None:
+    engine = diagnose(start().event("exit", code=0).records)
+    engine.process_gone(1, "no process 1 on host")
+    assert kinds(engine) == ["exited"]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["seen before the next attempt", "seen after it"])
+def test_death_that_a_new_attempt_took_over_is_resolved_whenever_it_is_seen(late: bool) -> None:
+    engine = diagnose(start().records)
+    if not late:
+        engine.process_gone(1, "no process 1 on host")
+    again = Script(ordinal=50).add(hello(attempt=1)).steps(descent(400)[50:100])
+    diagnose(again.records, writer=2, engine=engine)
+    if late:
+        engine.process_gone(1, "no process 1 on host")
+    finding = only(engine, "died")
+    assert (finding.first_step, finding.status, finding.severity) == (49, "resolved", "warning")
+    assert weighty(engine) == ["died"]

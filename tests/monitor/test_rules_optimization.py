@@ -1,0 +1,157 @@
+"""The loss curve as a whole, from records: spikes, divergence, plateau, never learned, parameters that stand still."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ntstop.diagnosis.engine import Engine
+
+from .records import Script, descent, diagnose, hello, kinds, layers, only, schema, weighty, wobble
+
+
+def start(total_steps: int | None = None) -> Script:
+    return Script().add(hello(total_steps=total_steps), schema())
+
+
+def flat(level: float, count: int, noise: float = 0.02) -> list[float]:
+    return [level * (1 + noise * wobble(step)) for step in range(count)]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.03, 0.2])
+def test_healthy_run_raises_nothing(noise: float) -> None:
+    norms = [1.0 + 0.3 * wobble(step) for step in range(2000)]
+    script = start(2000).steps(descent(2000, noise=noise), grad_norm=norms)
+    assert kinds(diagnose(script.records)) == []
+
+
+def test_spike_that_recovers_is_a_note_with_its_trajectory() -> None:
+    curve = descent(400)
+    curve[200:206] = [8.0, 7.0, 6.0, 5.0, 4.0, 3.5]
+    finding = only(diagnose(start().steps(curve).records), "loss-spike")
+    assert (finding.severity, finding.status, finding.first_step) == ("info", "resolved", 200)
+    assert "recovered" in finding.symptom and "to 8 at step 200" in finding.symptom
+    assert [item.text.split(":")[0] for item in finding.evidence[:6]] == ["before"] * 4 + ["at", "after"]
+
+
+def test_spike_that_lingers_is_a_warning() -> None:
+    engine = diagnose(start().steps(descent(2000)[:1500]).steps(flat(2.6, 80)).records)
+    finding = only(engine, "loss-spike")
+    assert (finding.severity, finding.status) == ("warning", "open") and "lingering" in finding.symptom
+
+
+def test_divergence_is_critical_names_the_jump_of_the_rate_and_folds_the_spike() -> None:
+    script = start().steps(descent(400)[:150], rate=1e-3).steps(flat(7.0, 100, 0.1), rate=0.1)
+    engine = diagnose(script.records)
+    assert weighty(engine) == ["divergence"] and kinds(engine) == ["divergence"]
+    finding = only(engine, "divergence")
+    assert (finding.severity, finding.first_step, finding.failure_mode) == ("critical", 150, "optimization")
+    assert "from 0.001 to 0.1 at step 150" in finding.claim.hypothesis
+
+
+def test_loss_that_falls_back_and_stays_is_a_warning() -> None:
+    engine = diagnose(start().steps(descent(400)[:200]).steps(flat(3.4, 300)).records)
+    finding = only(engine, "divergence")
+    assert finding.severity == "warning" and abs(finding.first_step - 200) <= 4
+
+
+def test_planned_restart_of_the_rate_raises_nothing() -> None:
+    cosine = [0.5 * (1.0 + math.cos(math.pi * step / 500)) for step in range(500)]
+    warm_up = [step / 20 for step in range(20)]
+    script = start().steps(descent(520), rate=warm_up + cosine).steps(descent(520, start=4.4), rate=warm_up + cosine)
+    assert weighty(diagnose(script.records)) == []
+
+
+def test_resume_at_a_higher_loss_is_not_a_spike() -> None:
+    script = start().steps(descent(400)[:300]).event("resume").steps(flat(2.4, 60))
+    assert "loss-spike" not in kinds(diagnose(script.records))
+
+
+def test_plateau_at_a_high_rate_is_a_warning() -> None:
+    finding = only(diagnose(start().steps(descent(400)[:300]).steps(flat(1.6, 2500)).records), "plateau")
+    assert finding.severity == "warning" and finding.status == "open"
+    assert "the rate is 0.001" in finding.symptom
+    assert any(item.basis == "estimated" for item in finding.evidence)
+
+
+@pytest.mark.parametrize(("rate", "total"), [(1e-3, 2850), (None, None)], ids=["end of the run", "rate unknown"])
+def test_plateau_that_may_be_the_end_is_a_note(rate: float | None, total: int | None) -> None:
+    script = start(total).steps(descent(400)[:300], rate=rate).steps(flat(1.6, 2500), rate=rate)
+    assert only(diagnose(script.records), "plateau").severity == "info"
+
+
+def test_plateau_at_a_decayed_rate_is_a_note() -> None:
+    script = start().steps(descent(400)[:300], rate=1e-3).steps(flat(1.6, 2500), rate=2e-5)
+    assert only(diagnose(script.records), "plateau").severity == "info"
+
+
+def test_plateau_that_is_left_is_resolved() -> None:
+    script = start().steps(descent(400)[:300]).steps(flat(1.6, 2500)).steps(flat(1.1, 1500))
+    finding = only(diagnose(script.records), "plateau")
+    assert (finding.status, finding.severity) == ("resolved", "info")
+
+
+def test_flat_from_the_start_is_never_learned_and_no_plateau() -> None:
+    engine = diagnose(start().steps(flat(4.6, 900)).records)
+    assert kinds(engine) == ["never-learned"]
+    assert only(engine, "never-learned").severity == "warning"
+
+
+def test_two_losses_of_a_gan_have_no_level() -> None:
+    swings = [1.0 + 0.8 * math.sin(step / 60) + 0.3 * (step > 600) for step in range(1200)]
+    script = start().steps(swings, second=[2.5 - value for value in swings])
+    assert weighty(diagnose(script.records)) == []
+
+
+def test_optimizer_that_holds_other_tensors_is_critical_and_folds_never_learned() -> None:
+    script = Script().add(hello(), schema(in_optimizer=[False] * 4)).steps(flat(4.6, 900))
+    engine = diagnose(script.records)
+    assert kinds(engine) == ["params-not-updating"]
+    finding = only(engine, "params-not-updating")
+    assert (finding.severity, finding.where, finding.first_step) == ("critical", "optimizer", 0)
+
+
+def test_optimizer_found_later_resolves_it() -> None:
+    script = Script().add(hello(), schema(in_optimizer=[False] * 4)).steps(descent(400)[:16])
+    engine = diagnose(script.add(schema(id=2)).records)
+    assert only(engine, "params-not-updating").status == "resolved"
+
+
+def test_partly_frozen_model_is_not_reported() -> None:
+    held = schema(frozen=[True, True, False, False], in_optimizer=[False, False, True, True])
+    assert kinds(diagnose(Script().add(hello(), held).steps(descent(400)).records)) == []
+
+
+def sampled(norms: float, *, rate: float = 1e-3, grads: bool = True, ratio: float | None = None) -> Engine:
+    """Twenty samples of layers whose norms grow by `norms` from one to the next."""
+    script = start()
+    for index in range(20):
+        script.steps(flat(4.6, 16), rate=rate)
+        columns: dict[str, list[float | None]] = {"param_norm": [1.0 + index * norms] * 4}
+        if grads:
+            columns["grad_norm"] = [0.1] * 4
+        if ratio is not None:
+            columns["update_ratio"] = [ratio] * 4
+        script.add(layers(script.ordinal, script.t, **columns))
+    return diagnose(script.records)
+
+
+def test_norms_that_never_change_are_parameters_that_do_not_update() -> None:
+    finding = only(sampled(0.0), "params-not-updating")
+    assert finding.where == "parameters" and "bitwise" in finding.evidence[0].text
+
+
+def test_no_gradient_at_all_points_to_the_graph() -> None:
+    finding = only(sampled(0.0, grads=False), "params-not-updating")
+    assert "does not depend" in finding.claim.hypothesis
+
+
+def test_update_ratio_of_zero_is_enough() -> None:
+    assert "update ratio exactly 0" in only(sampled(0.0, ratio=0.0), "params-not-updating").evidence[0].text
+
+
+def test_moving_parameters_and_a_rate_of_zero_are_not_reported() -> None:
+    assert kinds(sampled(1e-4)) == []
+    assert kinds(sampled(0.0, ratio=1e-3)) == []
+    assert kinds(sampled(0.0, rate=0.0)) == []
