@@ -21,14 +21,6 @@ _NOT_SHOWN = ("clip", "loss_scale", "skipped", "micro", "epoch", "samples", "tok
 _SAMPLES = re.compile(r"(lr|phase|host|gpu\d+|alloc\d+)/")
 
 
-def print_overview(target: str) -> int:
-    """Print the overview of `target` (a run id, its beginning, or a folder) as it is now; returns the exit code."""
-    session = Session(target)
-    session.load()
-    print(overview(session))
-    return 0
-
-
 def overview(session: Session) -> str:
     """State, steps, curves, phases, host and findings of the run's first rank, several lines."""
     with session.lock:

@@ -41,7 +41,7 @@ def run_demo(*, fault: str | None, at: int | None, steps: int | None, seed: int,
     with DemoChild(folder, steps=steps, seed=seed, fault=fault or "", at=at) as child:
         if headless:
             return _train_headless(child, steps)
-        code = screen.view(str(folder), output=child.output)
+        code = screen.view(folder)
     click.echo(f"the demo has ended; `ntstop {folder.name}` opens its run again")
     return code
 

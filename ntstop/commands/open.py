@@ -22,7 +22,7 @@ def open_target(target: str) -> int:
         entry = runs.resolve(target)
     except SourceError as error:
         raise click.ClickException(str(error)) from error
-    return screen.view(str(entry.path))
+    return screen.view(entry.path)
 
 
 def open_newest() -> int:
@@ -32,7 +32,7 @@ def open_newest() -> int:
     except SourceError as error:
         raise click.ClickException(str(error)) from error
     entry = entries[0] if len(entries) == 1 else _choose(entries)
-    return screen.view(str(entry.path))
+    return screen.view(entry.path)
 
 
 def _wait_for_runs() -> list[runs.RunEntry]:

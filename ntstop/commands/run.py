@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -28,7 +27,7 @@ def run_command(command: Sequence[str], *, watch: bool, title: str | None, run: 
             run = run or os.environ.get("NTSTOP_RUN_ID") or launch.fresh_run_id(command)
         environment = launch.launch_environment(os.environ, command, run, title)
         if watch:
-            return launch.run_watched(command, environment, _view)
+            return launch.run_watched(command, environment, screen.view)
         launch.become(command, environment)
     except launch.LaunchError as error:
         click.echo(f"ntstop: {error}", err=True)
@@ -36,7 +35,3 @@ def run_command(command: Sequence[str], *, watch: bool, title: str | None, run: 
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     return 0
-
-
-def _view(folder: Path) -> int:
-    return screen.view(str(folder), output=folder / launch.OUTPUT_FILE)
