@@ -16,7 +16,7 @@ from .screens.overview import Overview
 from .themes import ANSI, THEMES
 
 
-class NtstopApp(App[int]):
+class NtstopApp(App[int], inherit_bindings=False):
     """Looks at one session. `title` and `output_path` (where the job's output goes) are only shown."""
 
     BINDINGS: ClassVar = bindings.APP

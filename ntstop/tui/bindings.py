@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 
 def key(keys: str, action: str, hint: str, help: str, *, show: bool = False, display: str | None = None) -> Binding:
@@ -13,7 +13,7 @@ def key(keys: str, action: str, hint: str, help: str, *, show: bool = False, dis
     return Binding(keys, action, hint, show=show, key_display=display, tooltip=help, priority=False)
 
 
-APP = [
+APP: list[BindingType] = [
     key("q,ctrl+c", "leave", "quit", "quit the viewer; the training goes on", show=True, display="q"),
     key("question_mark", "help", "help", "this help", show=True, display="?"),
     key("p", "picture", "picture", "save the screen as SVG and text in the current folder"),
@@ -21,35 +21,42 @@ APP = [
     key("ctrl+z", "suspend_process", "suspend", "suspend the viewer; `fg` brings it back", display="ctrl+z"),
 ]
 
-OVERVIEW = [
+OVERVIEW: list[BindingType] = [
     key("space", "pause", "pause", "stop the picture; reading goes on", show=True, display="space"),
     key("left", "cursor(-1)", "cursor", "move the cursor that all panes share; shift: faster", show=True, display="←→"),
-    key("right", "cursor(1)", "", "", display="→"),
-    key("shift+left", "cursor(-10)", "", "", display="shift ←"),
-    key("shift+right", "cursor(10)", "", "", display="shift →"),
-    key("plus,equals_sign", "zoom(0.5)", "zoom", "zoom in, around the cursor or at the tail", show=True, display="+-"),
-    key("minus", "zoom(2)", "", "zoom out", display="-"),
+    key("right", "cursor(1)", "", ""),
+    key("shift+left", "cursor(-10)", "", ""),
+    key("shift+right", "cursor(10)", "", ""),
+    key("plus,equals_sign", "zoom(0.5)", "zoom", "show fewer or more steps", show=True, display="+-"),
+    key("minus", "zoom(2)", "", ""),
     key("0", "follow", "tail", "follow the tail; again: the whole run", show=True, display="0"),
     key("y", "log", "log", "logarithmic loss axis", show=True, display="y"),
     key("e", "smoothing", "smooth", "smoothing of the loss: off, light, strong", show=True, display="e"),
-    key("tab", "app.focus_next", "panes", "next pane", show=True, display="tab"),
-    key("shift+tab", "app.focus_previous", "", "pane before", display="shift tab"),
-    key("n", "finding(1)", "findings", "next finding, and the cursor to where it began", display="n"),
-    key("N", "finding(-1)", "", "finding before", display="N"),
+    key("tab", "app.focus_next", "panes", "next pane; shift: the one before", show=True, display="tab"),
+    key("shift+tab", "app.focus_previous", "", ""),
+    key(
+        "n",
+        "finding(1)",
+        "findings",
+        "next, previous finding; the cursor shows where it began",
+        show=True,
+        display="nN",
+    ),
+    key("N", "finding(-1)", "", ""),
     key("enter", "card", "card", "open the card of the finding", show=True, display="enter"),
-    key("escape", "back", "", "clear the cursor, then follow the tail", display="esc"),
+    key("escape", "back", "", "clear the cursor; then follow the tail; then show the whole run", display="esc"),
 ]
 
-LAYERS = [
-    key("up", "layer(-1)", "", "layer above: its name and value stand in the title", display="↑"),
-    key("down", "layer(1)", "", "layer below", display="↓"),
+LAYERS: list[BindingType] = [
+    key("up", "layer(-1)", "", "choose a row: its layers and their value stand in the title", display="↑↓"),
+    key("down", "layer(1)", "", ""),
 ]
 
-FINDINGS = [
-    key("up", "screen.finding(-1)", "", "finding before", display="↑"),
-    key("down", "screen.finding(1)", "", "next finding", display="↓"),
+FINDINGS: list[BindingType] = [
+    key("up", "screen.finding(-1)", "", "previous, next finding", display="↑↓"),
+    key("down", "screen.finding(1)", "", ""),
 ]
 
-LAYER_OUT = [
+LAYER_OUT: list[BindingType] = [
     key("escape,q,enter", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
 ]

@@ -76,7 +76,7 @@ class Picture:
         """Replace what is not ASCII: the ellipsis by "~", a few signs by their likeness, everything else by "?"."""
         foreign = self.codes > 126
         if foreign.any():
-            alike = {"…": "~", "×": "x", "–": "-", "µ": "u", "≤": "<", "·": "."}
+            alike = {"…": "~", "×": "x", "–": "-", "µ": "u", "≤": "<", "·": ".", "←": "<", "→": ">"}
             seen, where = np.unique(self.codes[foreign], return_inverse=True)
             self.codes[foreign] = np.array([ord(alike.get(chr(code), "?")) for code in seen.tolist()], np.uint32)[where]
         self.codes[self.codes == WIDE_TAIL] = SPACE

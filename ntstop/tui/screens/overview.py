@@ -94,10 +94,17 @@ class Overview(Screen[None]):
                 gathered = [pane for pane in self.query(Pane) if pane.display and pane.size]
                 for pane in gathered:
                     pane.gather(process, view, markers)
+                self._align(gathered)
         self._drawn = key
         for pane in gathered:
             pane.present()
         self._say(facts, has_steps=process is not None and process.steps > 0)
+
+    def _align(self, panes: list[Pane]) -> None:
+        """Let the step axes of panes that stand below each other begin in one column."""
+        layers = next((pane for pane in panes if isinstance(pane, LayersPane)), None)
+        if layers is not None:
+            self.query_one(LossPane).indent(layers.axis_start)
 
     def _copy_findings(self) -> None:
         engine = self.session.engine
@@ -110,7 +117,12 @@ class Overview(Screen[None]):
         plain = is_ascii(self.app)
         self.query_one(StatusLine).set(*status_parts(facts, plain))
         nothing = f"nothing found in {count(facts.step)} steps" if has_steps else "nothing found yet"
-        self.query_one(FindingsPane).set(self._findings, nothing)
+        self.query_one(FindingsPane).set(
+            self._findings,
+            nothing,
+            facts.why if facts.state in ("stopped", "failed", "died", "stale") else "",
+            self.output_path or "",
+        )
         is_tiny = self.has_class("-tiny")
         self.set_class(not has_steps or is_tiny, "-message")
         if is_tiny:

@@ -11,9 +11,9 @@ from ...diagnosis.finding import Finding
 from .. import bindings
 from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..text import clip, count
+from ..text import cell_width, clip, count
 from .chart import PictureWidget
-from .pane import Pane, is_ascii, value
+from .pane import Pane, is_ascii, plain_if, value
 
 WORDS = {"critical": ("✖", "x", "CRIT"), "warning": ("▲", "!", "WARN"), "info": ("○", "o", "INFO")}
 """Glyph, glyph in ASCII, word."""
@@ -27,28 +27,30 @@ def draw_findings(
     picture = Picture.blank(width, height)
     if not findings:
         picture.write(0, 2, clip(nothing, width - 3), Ink.DIM)
-        return picture
+        return plain_if(ascii_only, picture)
     top = min(max(0, selected - height + 1), max(0, len(findings) - height))
-    for row, finding in enumerate(findings[top : top + height]):
-        _draw_row(picture, row, finding, top + row == selected, ascii_only)
-    return picture
+    shown = findings[top : top + height]
+    kinds = [finding.kind if finding.rank is None else f"{finding.kind} r{finding.rank}" for finding in shown]
+    kind_end = 10 + max(map(cell_width, kinds)) + 2
+    since_end = kind_end + 8 + max(len(count(finding.first_step)) for finding in shown)
+    for row, (finding, kind) in enumerate(zip(shown, kinds, strict=True)):
+        _draw_severity(picture, row, finding, top + row == selected, ascii_only)
+        is_over = finding.status == "resolved"
+        text = Ink.DIM if is_over else Ink.STRONG if top + row == selected else Ink.TEXT
+        picture.write(row, 10, kind, text)
+        picture.write(row, kind_end, "since", Ink.DIM)
+        picture.write(row, kind_end + 6, count(finding.first_step), text)
+        picture.write(row, since_end, clip(finding.symptom, width - since_end - 1), Ink.DIM if is_over else Ink.TEXT)
+    return plain_if(ascii_only, picture)
 
 
-def _draw_row(picture: Picture, row: int, finding: Finding, is_selected: bool, ascii_only: bool) -> None:
+def _draw_severity(picture: Picture, row: int, finding: Finding, is_selected: bool, ascii_only: bool) -> None:
     glyph, plain_glyph, word = WORDS[finding.severity]
     is_over = finding.status == "resolved"
     if is_selected:
         picture.write(row, 0, ">" if ascii_only else "▸", Ink.STRONG)
     ink = Ink.DIM if is_over else INKS[finding.severity]
     picture.write(row, 2, f"{plain_glyph if ascii_only else glyph} {'OVER' if is_over else word}", ink)
-    text = Ink.DIM if is_over else Ink.STRONG if is_selected else Ink.TEXT
-    kind = finding.kind if finding.rank is None else f"{finding.kind} r{finding.rank}"
-    column = max(picture.write(row, 10, kind, text) + 2, 30)
-    if finding.first_step is not None:
-        picture.write(row, column, "since", Ink.DIM)
-        picture.write(row, column + 6, count(finding.first_step), text)
-    column += 17
-    picture.write(row, column, clip(finding.symptom, picture.width - column - 1), text)
 
 
 class FindingRows(PictureWidget):
@@ -75,13 +77,18 @@ class FindingsPane(Pane):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.rows = FindingRows()
+        self.note = self.output = ""
 
     def body(self) -> ComposeResult:
         """The rows."""
         yield self.rows
 
-    def set(self, findings: Sequence[Finding], nothing: str) -> None:
-        """Show `findings`; the selected one stays selected when the order changes. `nothing`: the words for none."""
+    def set(self, findings: Sequence[Finding], nothing: str, note: str = "", output: str = "") -> None:
+        """Show `findings`; the selected one stays selected when the order changes.
+
+        `nothing`: the words for none; `note`: what the state of the run rests on; `output`: where the job writes.
+        """
+        self.note, self.output = note, output
         rows, current = self.rows, self.current
         places = [place for place, finding in enumerate(findings) if current and finding.id == current.id]
         rows.selected = places[0] if places else min(rows.selected, max(len(findings) - 1, 0))
@@ -105,5 +112,8 @@ class FindingsPane(Pane):
         """Rows, and in the title how many there are when not all are to be seen."""
         total = len(self.rows.findings)
         hidden = total > self.rows.size.height
-        self.head([value(f"{self.rows.selected + 1} of {total}", Ink.TEXT)] if total and hidden else [])
+        values = [value(f"{self.rows.selected + 1} of {total}", Ink.TEXT)] if total and hidden else []
+        if self.output:
+            values.append(value(clip(self.output, 50, left=True), Ink.DIM, key="output", key_ink=Ink.DIM))
+        self.head(values, self.note)
         self.rows.redraw()

@@ -6,6 +6,7 @@ from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..text import cell_width
 from .chart import PictureWidget
+from .pane import is_ascii, plain_if
 
 Hint = tuple[str, str]
 """A key and what it does."""
@@ -40,4 +41,5 @@ class Hints(PictureWidget):
             if binding.show and binding.description:
                 side = last if active.node is self.app else first
                 side.setdefault(binding.action, (binding.key_display or binding.key, binding.description))
-        return draw_hints(list(first.values()), list(last.values())[::-1], width, height)
+        picture = draw_hints(list(first.values()), list(last.values())[::-1], width, height)
+        return plain_if(is_ascii(self.app), picture)

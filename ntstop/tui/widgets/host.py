@@ -17,12 +17,13 @@ from ..raster.spec import Marker
 from ..text import fit, size
 from ..view import StepView
 from .chart import PictureWidget
-from .pane import Pane, is_ascii
+from .pane import Pane, is_ascii, plain_if
 from .sparkline import spark
 
-SAMPLES = 60
-"""Samples in a sparkline: one comes each second."""
 LABEL, SPARK = 9, 12
+MOST_ROWS = 12
+FLAT = 0.05
+"""What moves by less than this share of itself is drawn flat."""
 _GIB = 2.0**30
 
 At = Callable[[str], float | None]
@@ -31,7 +32,10 @@ At = Callable[[str], float | None]
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One line: what, how it went lately, how it is. `top` is the full scale of the sparkline; None: its own."""
+    """One line: what, how it went over the steps in view, how it is.
+
+    `top` is the full scale of the sparkline, from 0; None: only its shape matters.
+    """
 
     label: str
     text: str
@@ -40,18 +44,20 @@ class Row:
     ink: Ink = Ink.LINE_0
 
 
-def usage_rows(process: ProcessState, cursor: float | None) -> list[Row]:
+def usage_rows(process: ProcessState, view: StepView) -> list[Row]:
     """A line for each thing that was measured; what was not has no line, and no accelerator at all is said."""
 
     def at(name: str) -> float | None:
         series = process.series.get(name)
         if series is None:
             return None
-        return series.last_y if cursor is None else series.y_at(cursor)
+        return series.last_y if view.cursor is None else series.y_at(view.cursor)
+
+    left, right = view.window
 
     def recent(name: str) -> NDArray[np.float64]:
         series = process.series.get(name)
-        return np.empty(0) if series is None else series.recent(SAMPLES)[1]
+        return np.empty(0) if series is None else series.window(left, min(right, view.shown_last), SPARK).mean
 
     rows = []
     for index in sorted(_indexes(process, "gpu")):
@@ -77,10 +83,10 @@ Recent = Callable[[str], NDArray[np.float64]]
 def _device_rows(index: int, at: At, recent: Recent) -> list[Row]:
     prefix = f"gpu{index}/"
     busy, used, total = at(prefix + "utilization"), at(prefix + "memory_used"), at(prefix + "memory_total")
-    power, limit, heat = at(prefix + "power"), at(prefix + "power_limit"), at(prefix + "temperature")
+    power, heat = at(prefix + "power"), at(prefix + "temperature")
     first = [
-        f"{busy:3.0f}% busy" if busy is not None else "use not measured",
-        _watts(power, limit),
+        f"{busy:3.0f}%" if busy is not None else "use not measured",
+        f"{power:.0f} W" if power is not None else "",
         f"{heat:.0f} °C" if heat is not None else "",
     ]
     rows = [Row(f"gpu {index}", _joined(first), recent(prefix + "utilization"), 100.0, Ink.LINE_3)]
@@ -95,9 +101,9 @@ def _allocator_rows(index: int, at: At, recent: Recent) -> list[Row]:
     split, retries, ooms = at(prefix + "inactive_split"), at(prefix + "retries"), at(prefix + "ooms")
     if allocated is None:
         return []
-    rows = [Row(f"alloc {index}", f"{_of(allocated, reserved)} reserved", recent(prefix + "allocated"), reserved)]
+    rows = [Row(f"alloc {index}", _of(allocated, reserved), recent(prefix + "allocated"), reserved)]
     more = [
-        f"{size(split)} in split blocks" if split is not None else "",
+        f"{size(split)} split" if split is not None else "",
         f"{retries:.0f} retries" if retries is not None else "",
         f"{ooms:.0f} OOM" if ooms else "",
     ]
@@ -114,7 +120,7 @@ def _host_rows(at: At, recent: Recent) -> list[Row]:
         of = f" of {cores:.0f} cores" if cores is not None else " cores"
         rows.append(Row("cpu", f"{cpu:.1f}{of}", recent("host/process_cpu"), cores))
     if rss is not None:
-        rows.append(Row("memory", f"{size(rss)} resident", recent("host/process_rss"), total))
+        rows.append(Row("rss", size(rss), recent("host/process_rss")))
     if children:
         parts = [f"{children:.0f} processes", f"{children_cpu:.1f} cores" if children_cpu is not None else ""]
         text = _joined([*parts, size(children_rss) if children_rss is not None else ""])
@@ -130,12 +136,6 @@ def _of(used: float, total: float | None) -> str:
     return size(used) if total is None else f"{used / _GIB:.1f} of {size(total)}"
 
 
-def _watts(power: float | None, limit: float | None) -> str:
-    if power is None:
-        return ""
-    return f"{power:.0f} W" if limit is None else f"{power:.0f} of {limit:.0f} W"
-
-
 def _joined(parts: Sequence[str]) -> str:
     return "  ".join(filter(None, parts))
 
@@ -146,12 +146,20 @@ def draw_usage(rows: Sequence[Row], width: int, height: int, ascii_only: bool = 
     for place, row in enumerate(rows[:height]):
         picture.write(place, 1, fit(row.label, LABEL), Ink.DIM)
         if len(row.recent):
-            cells = spark(row.recent, SPARK, ascii_only, low=0.0, high=row.top or float(np.nanmax(row.recent)) or 1.0)
-            picture.write(place, LABEL + 2, cells, row.ink)
+            picture.write(place, LABEL + 2, _spark(row, ascii_only), row.ink)
             picture.write(place, LABEL + SPARK + 4, row.text, Ink.TEXT)
         else:
             picture.write(place, LABEL + 2, row.text, row.ink)
-    return picture
+    return plain_if(ascii_only, picture)
+
+
+def _spark(row: Row, ascii_only: bool) -> str:
+    if row.top is not None:
+        return spark(row.recent, SPARK, ascii_only, low=0.0, high=row.top)
+    low, high = float(np.nanmin(row.recent)), float(np.nanmax(row.recent))
+    if high - low < FLAT * high:
+        low = high
+    return spark(row.recent, SPARK, ascii_only, low=low, high=high)
 
 
 class Usage(PictureWidget):
@@ -184,12 +192,14 @@ class HostPane(Pane):
 
     def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
         """A line for each thing measured."""
-        self.rows = usage_rows(process, view.cursor)
+        self.rows = usage_rows(process, view)
         names = sorted(set(process.devices.values()))
         self.note = ", ".join(f"{list(process.devices.values()).count(name)}× {name}" for name in names)
 
     def present(self) -> None:
         """The lines, and the devices' names in the title."""
         self.head([], self.note)
+        # As high as it needs: the panes above get the rest.
+        self.styles.height = min(len(self.rows), MOST_ROWS) + 1
         self.usage.rows = self.rows
         self.usage.redraw()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,8 +12,9 @@ from textual.app import ComposeResult
 
 from ...run.process import ProcessState
 from .. import bindings
-from ..raster.heat import HeatSpec
+from ..raster.heat import HeatSpec, heat_box
 from ..raster.ink import Ink
+from ..raster.picture import Picture
 from ..raster.spec import Marker
 from ..text import clip, number
 from ..view import StepView
@@ -21,10 +22,10 @@ from .heatmap import HeatMap
 from .pane import Pane, Value, value
 
 FIELD = "ratio"
+NOTE = "grad/param norm"
 HEALTHY = (1e-3, 1e-2)
 """Gradient over parameter norm of a layer that learns. The update-to-parameter ratio is about a thousandth in a healthy
 run (Karpathy, "The spelled-out intro to neural networks: part 3"); the gradient ratio scatters a decade above it."""
-FINEST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +80,21 @@ def _why_empty(process: ProcessState) -> str:
     return "no layer statistics measured" if process.steps > 100 else "no layer statistics yet"
 
 
+class LayerMap(HeatMap):
+    """The heat map with the chosen row's name set off."""
+
+    row: int | None = None
+
+    def draw(self, width: int, height: int) -> Picture:
+        """The map at this size."""
+        picture = super().draw(width, height)
+        if self.row is not None and self.row < height:
+            picture.ink[self.row, : heat_box(self.spec).left] = Ink.STRONG
+        return picture
+
+
 class LayersPane(Pane):
-    """The heat map, with the extremes or the chosen layers in its title."""
+    """The heat map, with the chosen or the worst layers in its title."""
 
     NAME = "layers"
     HELP = (
@@ -91,14 +105,18 @@ class LayersPane(Pane):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.heat = HeatMap()
-        self.row: int | None = None
+        self.heat = LayerMap()
         self.spec = HeatSpec()
         self.column: LayerColumn | None = None
 
     def body(self) -> ComposeResult:
         """The heat map."""
         yield self.heat
+
+    @property
+    def axis_start(self) -> int:
+        """Cells left of the map, where the names stand."""
+        return heat_box(replace(self.spec, width=self.heat.size.width, height=self.heat.size.height)).left
 
     def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
         """The window of the matrix, and the column at the cursor."""
@@ -108,27 +126,23 @@ class LayersPane(Pane):
     def present(self) -> None:
         """The map, and the values in the title."""
         self.heat.show(self.spec)
-        self.head(self.values(), "gradient / parameter norm")
+        self.head(self.values(), NOTE)
 
     def values(self) -> list[Value]:
-        """The layers of the chosen row; without one, the lowest and the highest."""
+        """The layers of the chosen row; without one, the layer that is furthest from healthy."""
         column = self.column
         if column is None:
             return []
-        layers = self.heat.layers_at(self.row) if self.row is not None else []
+        layers = self.heat.layers_at(self.heat.row) if self.heat.row is not None else []
         if layers:
             name = column.names[layers[0]] + ("" if len(layers) == 1 else f" … {len(layers)} layers")
             return [value(column.value_of(layers), key=clip(name, 40, left=True))]
-        finite = np.isfinite(column.values) & (column.values > FINEST)
-        if not finite.any():
-            return []
-        low, high = (int(pick(np.where(finite, column.values, fill))) for pick, fill in _EXTREMES)
-        return [self._extreme("high", high), self._extreme("low", low)]
+        worst = furthest(column)
+        return [] if worst is None else [self._worst(column, worst)]
 
-    def _extreme(self, word: str, layer: int) -> Value:
-        assert self.column is not None
-        name = clip(self.column.names[layer], 22, left=True)
-        return ((word, Ink.DIM), (name, Ink.TEXT), (number(float(self.column.values[layer])), Ink.STRONG))
+    def _worst(self, column: LayerColumn, layer: int) -> Value:
+        name = clip(column.names[layer], 18, left=True)
+        return (("furthest", Ink.DIM), (name, Ink.TEXT), (column.value_of([layer]), Ink.STRONG))
 
     def action_layer(self, offset: int) -> None:
         """Choose the row above or below, from the first or last row with layers."""
@@ -136,9 +150,19 @@ class LayersPane(Pane):
         if not rows:
             return
         start = -1 if offset > 0 else len(rows)
-        place = rows.index(self.row) if self.row in rows else start
-        self.row = rows[min(max(place + offset, 0), len(rows) - 1)]
-        self.head(self.values(), "gradient / parameter norm")
+        place = rows.index(self.heat.row) if self.heat.row in rows else start
+        self.heat.row = rows[min(max(place + offset, 0), len(rows) - 1)]
+        self.heat.redraw()
+        self.head(self.values(), NOTE)
 
 
-_EXTREMES = ((np.argmin, np.inf), (np.argmax, -np.inf))
+def furthest(column: LayerColumn) -> int | None:
+    """The layer that is furthest from the healthy band, in decades; one that is not finite before all others."""
+    if column.nonfinite.any():
+        return int(column.nonfinite.argmax())
+    known = np.isfinite(column.values) & (column.values > 0)
+    if not known.any():
+        return None
+    decades = np.log10(np.where(known, column.values, HEALTHY[0]))
+    low, high = np.log10(HEALTHY)
+    return int(np.maximum(low - decades, decades - high).argmax())

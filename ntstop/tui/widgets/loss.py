@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ def loss_spec(series: Mapping[str, Series], view: StepView, columns: int, marker
     """What the loss chart shows of `view`, in about `columns` columns of dots."""
     left, right = view.window
     end = min(right, view.shown_last)
-    traces = []
+    traces: list[Trace] = []
     for name in train_losses(series):
         # A little more than is seen, so that the moving average has found its level at the left edge.
         margin = SMOOTHING_SHARE.get(view.smoothing, 0.0) * (right - left)
@@ -113,6 +114,10 @@ class LossPane(Pane):
         self.measured = [process.series[trace.label].y_at(view.cursor or 0.0) for trace in self.spec.traces]
         self.note = _note(view)
 
+    def indent(self, gutter: int) -> None:
+        """Begin the step axis `gutter` cells from the left, as the pane below does."""
+        self.spec = replace(self.spec, gutter=max(gutter, ChartSpec().gutter))
+
     def present(self) -> None:
         """The chart, and each curve's key and value in the title."""
         plain = is_ascii(self.app)
@@ -131,7 +136,8 @@ class LossPane(Pane):
 
 def _note(view: StepView) -> str:
     """What the keys have set, in words."""
-    words = ["log"] if view.log else []
+    words = [] if view.cursor is None else [f"at step {count(view.cursor)}"]
+    words += ["log"] if view.log else []
     if view.smoothing != "light":
         words.append("raw" if view.smoothing == "off" else "strongly smoothed")
     if view.span is not None:

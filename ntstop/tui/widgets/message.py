@@ -9,6 +9,7 @@ from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..text import cell_width, clip, safe
 from .chart import PictureWidget
+from .pane import is_ascii, plain_if
 
 Line = tuple[str, Ink]
 
@@ -38,4 +39,4 @@ class Message(PictureWidget):
 
     def draw(self, width: int, height: int) -> Picture:
         """The lines as they are."""
-        return draw_message(self.lines, width, height)
+        return plain_if(is_ascii(self.app), draw_message(self.lines, width, height))

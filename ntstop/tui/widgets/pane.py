@@ -37,25 +37,32 @@ def is_ascii(app: App[Any]) -> bool:
     return glyphs_of(app) is Glyphs.ASCII
 
 
+def plain_if(ascii_only: bool, picture: Picture) -> Picture:
+    """`picture`, in nothing but ASCII where that is asked for."""
+    if ascii_only:
+        picture.make_ascii()
+    return picture
+
+
 def draw_title(
     name: str, values: Sequence[Value], width: int, *, focused: bool = False, note: str = "", ascii_only: bool = False
 ) -> Picture:
     """`── name note ───────── values ──`; the focused pane is marked by a glyph, not by colour alone.
 
-    The first values are the most important: the last go where there is no room.
+    Where there is no room, first the note goes, then the last values.
     """
     line, mark = ("-", ">") if ascii_only else ("─", "▸")
     picture = Picture.blank(width, 1)
     if not width:
-        return picture
+        return plain_if(ascii_only, picture)
     picture.write(0, 0, line * width, Ink.AXIS)
     column = picture.write(0, 1, (mark if focused else line) + " ", Ink.STRONG if focused else Ink.AXIS, width)
     column = picture.write(0, column, name + " ", Ink.STRONG if focused else Ink.TEXT)
-    if note and column + cell_width(safe(note)) + 4 < width:
-        column = picture.write(0, column, note + " ", Ink.DIM)
     kept = list(values)
     while kept and _cells(kept) > width - 3 - column:
         kept.pop()
+    if note and column + cell_width(safe(note)) + 4 < width - _cells(kept):
+        picture.write(0, column, note + " ", Ink.DIM)
     if kept:
         column = picture.write(0, width - 2 - _cells(kept), "")
         for pieces in kept:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from textual.app import ComposeResult
 
+from ...curves.buckets import Buckets
 from ...run.process import ProcessState
 from ..raster.ink import Ink
 from ..raster.spec import ChartSpec, Marker, Trace
@@ -17,15 +19,22 @@ from .pane import Pane, Value, value
 from .phasebar import PhaseBar
 
 STEP_TIME = "step_time"
+RARE = 0.5
+"""Share of the steps below which a phase is one that only some steps have."""
 
 
 def stack_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker]) -> StackSpec:
     """The phases in `view`, in about `columns` columns."""
     left, right = view.window
+    end = min(right, view.shown_last)
+    steps = process.series.get(STEP_TIME)
     parts = []
     for name, series in process.phases.items():
-        buckets = series.window(left, min(right, view.shown_last), columns)
-        parts.append(Part(name, buckets.x, buckets.mean))
+        buckets = series.window(left, end, columns)
+        if steps is not None and series.count < RARE * steps.count:
+            parts.append(_spread(name, buckets, steps.window(left, end, columns)))
+        else:
+            parts.append(Part(name, buckets.x, buckets.mean))
     return StackSpec(
         parts=tuple(parts),
         x_range=(left, right),
@@ -35,15 +44,31 @@ def stack_spec(process: ProcessState, view: StepView, columns: int, markers: Seq
     )
 
 
+def _spread(name: str, rare: Buckets, steps: Buckets) -> Part:
+    """A phase that few steps have (an evaluation) as seconds a step, over all steps around it."""
+    seconds = np.zeros(len(steps))
+    if len(steps):
+        place = np.clip(np.searchsorted(steps.x_first, rare.x, side="right") - 1, 0, len(steps) - 1)
+        np.add.at(seconds, place, np.nan_to_num(rare.mean) * rare.count)
+        seconds /= np.maximum(steps.count, 1)
+    return Part(name, steps.x, seconds)
+
+
 def time_spec(process: ProcessState, view: StepView, columns: int) -> ChartSpec:
-    """The step time in `view`, its mean over its range."""
+    """The step time in `view` in milliseconds, its mean over its range."""
     left, right = view.window
     traces = []
     if (series := process.series.get(STEP_TIME)) is not None:
         b = series.window(left, min(right, view.shown_last), columns, edges=True)
-        traces.append(Trace(b.x, b.mean, b.lo, b.hi, nonfinite=b.nonfinite, segment=b.segment, ink=Ink.LINE_0))
+        mean, low, high = b.mean * 1e3, b.lo * 1e3, b.hi * 1e3
+        traces.append(Trace(b.x, mean, low, high, nonfinite=b.nonfinite, segment=b.segment, ink=Ink.LINE_0))
     return ChartSpec(
-        traces=tuple(traces), x_range=(left, right), cursor_x=view.cursor, legend=False, empty="no step times yet"
+        traces=tuple(traces),
+        x_range=(left, right),
+        log=True,
+        cursor_x=view.cursor,
+        legend=False,
+        empty="no step times yet",
     )
 
 
@@ -90,7 +115,9 @@ class PhasesPane(Pane):
         if self.chart.display:
             self.chart.show(self.spec)
         values: list[Value] = [] if self.at is None else [value(duration(self.at, 7))]
-        self.head(values, "device clock" if "device" in self.clocks.values() else "")
+        words = ["% by phase" + (", ms below" if self.chart.display else "")]
+        words += ["device clock"] if "device" in self.clocks.values() else []
+        self.head(values, ", ".join(words))
 
     def on_resize(self) -> None:
         """The curve needs rows of its own."""

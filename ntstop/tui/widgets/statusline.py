@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..text import cell_width, safe
+from ..text import cell_width, clip, safe
 from .chart import PictureWidget
+from .pane import is_ascii, plain_if
 
 GAP = 2
 
@@ -27,7 +28,10 @@ def draw_status(left: Sequence[Part], right: Sequence[Part], width: int, height:
     picture = Picture.blank(width, height)
     right = _kept(right, width - 2)
     used = _cells(right)
-    left = _kept(left, width - 2 - used) if width - used > 8 else []
+    room = width - 2 - used
+    left = _kept(left, room) if room > 6 else []
+    if len(left) == 1:
+        left = [replace(left[0], text=clip(left[0].text, room))]
     _write(picture, 1, left)
     _write(picture, max(1, width - 1 - used + GAP), right)
     return picture
@@ -62,4 +66,4 @@ class StatusLine(PictureWidget):
 
     def draw(self, width: int, height: int) -> Picture:
         """Fit both sides."""
-        return draw_status(self.left, self.right, width, height)
+        return plain_if(is_ascii(self.app), draw_status(self.left, self.right, width, height))
