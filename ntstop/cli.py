@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Any
@@ -116,6 +117,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without Unicode gets question marks, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         result: Any = ntstop.main(arguments, prog_name="ntstop", standalone_mode=False)
         sys.stdout.flush()
@@ -127,5 +132,5 @@ def _run(arguments: list[str] | None) -> int:
     except BrokenPipeError:
         # The reader of a pipe has gone; without this the interpreter complains once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 1
     return result if isinstance(result, int) else 0
