@@ -88,12 +88,10 @@ class Feed:
         """See whether the recording has what the socket did not bring."""
         recorded = self.recording.read()
         self.look_now = False
-        self._look_every = _LOOK_FIRST if recorded else min(_LOOK_LAST, 2 * self._look_every)
-        if self.sequencer.gap:
+        if recorded or self.sequencer.gap:
             self._look_every = _LOOK_FIRST
-        self._look_at = now + self._look_every
-        if not self.live(now):
-            return self.sequencer.through(recorded)
-        for frame in recorded:
-            self.sequencer.put(frame)
-        return self.sequencer.take(now)
+        else:
+            self._look_every = min(_LOOK_LAST, 2 * self._look_every)
+        self._look_at = now if recorded else now + self._look_every
+        # Not through `put`, which keeps only so many: what was read once is not read again.
+        return self.sequencer.through(recorded) + self.sequencer.take(now)

@@ -26,13 +26,14 @@ class Sequencer:
         return bool(self._held) and self._next is not None and self._next not in self._held
 
     def put(self, frame: Frame) -> None:
-        """Take a frame in. One that was given out already is forgotten."""
+        """Take a frame of the socket in. One that was given out already is forgotten."""
         known = self._next is not None and frame.sequence < self._next
         if not known and (len(self._held) < MOST_HELD or frame.sequence == self._next):
             self._held[frame.sequence] = frame
 
     def through(self, recorded: list[Frame]) -> list[Frame]:
-        """Give out `recorded`, with what is held in its gaps: while the recording is read, nobody waits for others."""
+        """Give out `recorded`, which is in order, with what is held in its gaps. Nobody waits for the rest of a gap:
+        what was written before a frame that is in the recording will not appear there after it."""
         ordered: list[Frame] = []
         for frame in recorded:
             if self._next is not None and frame.sequence < self._next:
