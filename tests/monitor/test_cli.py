@@ -187,7 +187,7 @@ def test_escape_sequences_in_names_do_not_reach_the_terminal() -> None:
 def test_a_terminal_without_unicode_gets_the_text_all_the_same() -> None:
     recorded("run-1", title="漢字")
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    done = ntstop("run-1", env=environment)
+    done = ntstop("run-1", env=environment, encoding="latin-1")
     assert done.returncode == 0, done.stderr
     assert "last 49" in done.stdout
 
