@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +26,8 @@ from ntstop_probe.wire import (
     frames,
 )
 
-from .writer import Writer, column, steps
+from .permissions import as_nobody
+from .writer import Writer, column, core, steps
 
 
 def read(folder: Path) -> tuple[list[Arrival], SourceStatus]:
@@ -40,10 +40,6 @@ def read(folder: Path) -> tuple[list[Arrival], SourceStatus]:
 
 def ordinals(arrivals: list[Arrival]) -> list[int]:
     return [arrival.record.ordinal for arrival in arrivals if isinstance(arrival.record, Steps)]
-
-
-def core(writer: Writer, number: int = 0) -> Path:
-    return writer.folder / f"core-{number:06d}.nts"
 
 
 def test_both_streams_come_in_the_order_in_which_they_were_written() -> None:
@@ -228,37 +224,6 @@ def test_a_folder_that_is_not_there_yet_is_waited_for(home: Path) -> None:
             break
     assert ordinals(arrivals) == [0]
     source.close()
-
-
-def as_nobody(action: Callable[[], None]) -> str:
-    """Run `action` in a child that is not the owner of our files; returns what it raised as "Type: text"."""
-    reader, writer = os.pipe()
-    if (pid := os.fork()) == 0:
-        text = "nothing"
-        try:
-            if os.getuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            action()
-        except BaseException as error:
-            text = f"{type(error).__name__}: {error}"
-        os.write(writer, text.encode())
-        os._exit(0)
-    os.close(writer)
-    os.waitpid(pid, 0)
-    with os.fdopen(reader, "rb") as pipe:
-        return pipe.read().decode()
-
-
-@pytest.fixture
-def open_home(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that others may enter, so that what stops them is the run's own mode."""
-    path = Path(tempfile.mkdtemp(prefix="nts-open-"))
-    path.chmod(0o755)
-    (path / "runs").mkdir(mode=0o755)
-    monkeypatch.setenv("NTSTOP_HOME", str(path))
-    return path
 
 
 @pytest.mark.parametrize("part", ["run", "process", "segment"])

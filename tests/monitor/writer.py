@@ -137,3 +137,7 @@ class Writer:
             self.transmitter.recording.close()
         if self.transmitter.live:
             self.transmitter.live.close()
+
+
+def core(writer: Writer, number: int = 0) -> Path:
+    return writer.folder / f"core-{number:06d}.nts"
