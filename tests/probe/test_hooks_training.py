@@ -368,9 +368,10 @@ def test_loader_workers_forked_later_are_not_part_of_the_training() -> None:
 
 
 def test_the_table_of_patches_names_wrappers_that_exist() -> None:
-    from ntstop_probe.hooks import clip, patches
+    from ntstop_probe import traceable
+    from ntstop_probe.hooks import patches
 
     for replacement in patches.REPLACEMENTS:
         name = f"wrap_{replacement.wrapper}"
-        assert hasattr(torch_hooks, name) or hasattr(clip, name)
+        assert hasattr(torch_hooks, name) or hasattr(traceable, name)
         assert replacement.why

@@ -13,7 +13,7 @@ import torch
 
 from ..outbox import Outbox
 from ..progress import Progress
-from . import clip
+from ..traceable import wrap_clip, wrap_total_norm
 from .facts import ModelFacts
 from .settings import HookSettings
 from .torch_hooks import TorchHooks, optimizer_hooks, wrap_backward, wrap_next, wrap_scale, wrap_scaler_step
@@ -68,8 +68,8 @@ class Hooks:
         wrappers = {
             "next": wrap_next,
             "backward": wrap_backward,
-            "total_norm": clip.wrap_total_norm,
-            "clip": clip.wrap_clip,
+            "total_norm": wrap_total_norm,
+            "clip": wrap_clip,
             "scale": wrap_scale,
             "scaler_step": wrap_scaler_step,
         }

@@ -101,14 +101,13 @@ class TorchHooks:
         return all(thread.ident != self.owner for thread in threading.enumerate())
 
     def _skip_in_dynamo(self) -> None:
-        """Tell torch.compile, once it is loaded, not to look into our files (but `clip`, which it may)."""
+        """Tell torch.compile, once it is loaded, not to look into the hooks."""
         rules = sys.modules.get("torch._dynamo.trace_rules")
         if rules is None or self._dynamo_told:
             return
         self._dynamo_told = True
-        package = __name__.partition(".")[0]
         try:
-            for name in [name for name in sys.modules if name.startswith(package + ".") and not name.endswith(".clip")]:
+            for name in (__package__, Outbox.__module__):
                 rules.add(name)
         except Exception as error:
             self.progress.disabled.append(f"torch.compile: {error}")

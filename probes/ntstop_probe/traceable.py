@@ -1,6 +1,6 @@
-"""Wrappers of gradient clipping, in a file of their own: torch.compile may trace into these, and finds nothing to do.
+"""Wrappers of gradient clipping, apart from the other hooks: torch.compile may trace into them, and finds nothing.
 
-All other files of the hooks are ones that it skips; a skipped function inside `fullgraph=True` would be an error.
+It is told to skip the folder `hooks`, and a skipped function inside `fullgraph=True` would be an error.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .torch_hooks import TorchHooks
+from .hooks.torch_hooks import TorchHooks
 
 _is_compiling = torch.compiler.is_compiling
 
