@@ -19,7 +19,7 @@ NTSTOP = str(Path(sys.executable).parent / "ntstop")
 def ntstop_run(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     """Run `ntstop run WORDS` to its end."""
     command = [NTSTOP, "run", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, **options)  # type: ignore[call-overload, no-any-return]
 
 
 # --- the environment ---------------------------------------------------------------------------------------------
