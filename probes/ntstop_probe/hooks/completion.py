@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..outbox import Outbox
 from ..rows import LayerRow, StepRow
-from .readback import Readback
+from .readback import Readback, Ticket
 from .sample import LayerSample
 from .steps import Reading, Readings
 
@@ -49,7 +49,7 @@ class Completion:
                 return
             held.popleft()
             _fill(row, readings)
-            if not all(map(math.isfinite, row.losses.values())):
+            if _late_nonfinite(readings):
                 self._on_nonfinite()
             if sample is not None:
                 self._layers(row, sample)
@@ -73,6 +73,12 @@ def _ready(readings: Readings) -> bool:
             return False
     scale = readings.scale
     return scale is None or isinstance(scale, float) or scale.ready
+
+
+def _late_nonfinite(readings: Readings) -> bool:
+    """A loss that came from a device was not finite (one that was there at once was seen at its backward)."""
+    tickets = [loss for losses in readings.losses for loss in losses if isinstance(loss, Ticket)]
+    return any(value is not None and not math.isfinite(value) for value in (ticket.value for ticket in tickets))
 
 
 def number(reading: Reading) -> float | None:

@@ -77,6 +77,7 @@ class LayerSampler:
         self._ratio_spent = 0.0
         self._forced = 0
         self._last_forced = 0
+        self._urgent = False
 
     # What there is to look at
 
@@ -168,6 +169,7 @@ class LayerSampler:
         if self._forced < MAX_FORCED:
             self._forced += 1
             self._last_forced = ordinal
+            self._urgent = True
             self.next_due = min(self.next_due, ordinal)
 
     def before(self, optimizer: Any, ordinal: int, noted: list[tuple[Reading, float | None]], ratio: bool) -> None:
@@ -182,6 +184,7 @@ class LayerSampler:
         if self._changed(optimizer, known):
             self._rebuild()
         first = not self._done
+        self._urgent = False
         self._done.add(id(optimizer))
         sample = self._sample
         if sample is None:
@@ -259,8 +262,9 @@ class LayerSampler:
             self._put(EventRow(time.monotonic(), "sampling", text, ordinal=ordinal, data=data))
         self._spent = 0.0
         self._progress.layer_interval = self._interval.steps
-        # An update ratio comes with the norms of its step.
-        self.next_due = min(self._interval.next_after(ordinal), max(self._ratio_due, ordinal + 1))
+        # An update ratio comes with the norms of its step; without a loader, a loss of the next step may have come by.
+        next_ratio = max(self._ratio_due, ordinal + 1)
+        self.next_due = ordinal if self._urgent else min(self._interval.next_after(ordinal), next_ratio)
         return sample
 
 

@@ -83,7 +83,7 @@ def strided_sample(tensor: Any, cap: int) -> Any | None:
         flat = dense.as_strided((count,), (1,))
     else:
         return None
-    step = count // cap
+    step = -(-count // cap)
     return flat if step <= 1 else flat[:: step | 1]
 
 
