@@ -20,8 +20,10 @@ _POLL = 0.25
 """Seconds that the reader waits for news at most; what `stop` waits for."""
 _EVIDENCE_EVERY = 1.0
 """Seconds between two looks at whether the processes live."""
-_HOLD = 256
-"""Records applied under one hold of the lock: the screen never waits longer than a few milliseconds."""
+_HOLD = 0.01
+"""Seconds that the lock is held at a time while many records are applied, so that the screen can look between."""
+_YIELD = 0.0005
+"""Seconds of sleep after that: a thread that takes a lock again at once leaves those who wait no chance."""
 
 
 class Diagnosis(Protocol):
@@ -110,9 +112,12 @@ class Session:
         self._caught_up.set()
 
     def wait_for_end(self, timeout: float = 10.0) -> bool:
-        """Wait until all that has been recorded by now is read; False when that took longer than `timeout` seconds."""
+        """Wait until all that has been recorded by now is read.
+
+        False when that took longer than `timeout` seconds, or the reading has ended (see `error`).
+        """
         self._caught_up.clear()
-        return self._caught_up.wait(timeout)
+        return self.error is None and self._caught_up.wait(timeout) and self.error is None
 
     def _run(self) -> None:
         try:
@@ -136,17 +141,28 @@ class Session:
         if status != self.status:
             self.status = status
             self.version += 1
+        done = asked and not arrivals and status.complete
+        if done:
+            self._evidence_at = 0.0
         self._look_for_evidence(time.monotonic())
-        if asked and not arrivals and status.complete:
+        if done:
             self._caught_up.set()
 
     def _apply(self, arrivals: list[Arrival]) -> None:
-        for start in range(0, len(arrivals), _HOLD):
+        waiting = iter(arrivals)
+        left = len(arrivals)
+        while left:
             with self.lock:
-                for writer, _, record in arrivals[start : start + _HOLD]:
+                until = time.perf_counter() + _HOLD
+                for writer, _, record in waiting:
                     self.state.apply(writer, record)
                     self._engine.observe(writer, record)
+                    left -= 1
+                    if time.perf_counter() > until:
+                        break
                 self.version += 1
+            if left and self._thread is not None:
+                time.sleep(_YIELD)
 
     def _look_for_evidence(self, now: float) -> None:
         """Find out whether the processes live, and tell the engine of those that died."""
