@@ -39,6 +39,11 @@ class DemoChild:
             )
 
     @property
+    def pid(self) -> int:
+        """Of the training."""
+        return self._process.pid
+
+    @property
     def returncode(self) -> int | None:
         """Exit code of the training; None while it runs."""
         return self._process.poll()
