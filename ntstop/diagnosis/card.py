@@ -6,8 +6,6 @@ from .evidence import severity_word
 from .finding import Evidence, Finding
 from .reproduction import Reproduction
 
-MODES = {"optimization": "optimization", "generalization": "generalization", "pipeline": "pipeline", None: "none"}
-
 
 def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
     """(title, lines) of the card, in the fixed order of all cards."""
@@ -15,7 +13,7 @@ def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
     return [
         ("Symptom", [claim.symptom]),
         ("Reproduction", [how.sentence()]),
-        ("Failure mode", [MODES[finding.failure_mode]]),
+        ("Failure mode", [finding.failure_mode or "none"]),
         ("Hypothesis", [claim.hypothesis]),
         ("Evidence", [evidence_line(item) for item in claim.evidence] or ["none"]),
         ("Fix", [claim.fix]),
@@ -31,8 +29,7 @@ def title(finding: Finding) -> str:
     steps = f"step {finding.first_step:,}"
     if finding.last_step > finding.first_step:
         steps += f" to {finding.last_step:,}"
-    mark = " · unreproducible" if finding.kind == "unreproducible" else ""
-    return f"{severity_word(finding.severity)}: {finding.kind}{where}{rank} ({steps}, {finding.status}){mark}"
+    return f"{severity_word(finding.severity)}: {finding.kind}{where}{rank} ({steps}, {finding.status})"
 
 
 def evidence_line(item: Evidence) -> str:
@@ -42,7 +39,7 @@ def evidence_line(item: Evidence) -> str:
 
 def markdown(finding: Finding, how: Reproduction) -> str:
     """The card as a Markdown section."""
-    parts = [f"## {title(finding)}", ""]
+    parts = [f"## {title(finding)}{'' if how.repeatable else ' · *unreproducible*'}", ""]
     for name, lines in fields(finding, how):
         if len(lines) == 1:
             parts.append(f"**{name}.** {lines[0]}")

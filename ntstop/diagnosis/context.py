@@ -129,5 +129,7 @@ class Context:
         """Take out open findings of these kinds that began at step `since` or later: another one explains them."""
         folded = [f for kind in kinds for f in self.book.find(kind, self.writer) if f.first_step >= since]
         for finding in folded:
+            # Whoever still holds it must see that it is not in the book any more.
+            finding.status = "resolved"
             self.book.drop(finding)
         return folded

@@ -61,7 +61,6 @@ class Finding:
     claim: Claim
     writer: int
     status: Status = "open"
-    acknowledged: bool = False
 
     @property
     def symptom(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from .engine import Engine
-from .finding import WEIGHT, Basis, Evidence, Finding, weight
+from .finding import Basis, Evidence, Finding, weight
 from .reproduction import Reproduction, reproduction
 
 SCHEMA_VERSION = 1
@@ -112,14 +112,6 @@ def line(finding: Finding) -> str:
     where = f" [{finding.where}]" if finding.where else ""
     label = GLYPHS[finding.severity]
     return f"{label}  {finding.kind}{where}{rank}  step {finding.first_step:,}  {finding.symptom}{state}"
-
-
-def counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """How many findings of each severity."""
-    found = dict.fromkeys(WEIGHT, 0)
-    for finding in findings:
-        found[finding.severity] += 1
-    return {str(severity): number for severity, number in found.items()}
 
 
 def _entry(finding: Finding, how: Reproduction) -> FindingEntry:

@@ -109,7 +109,15 @@ def test_card_has_its_eight_fields_in_order() -> None:
     ]
     text = card.markdown(finding, how)
     assert text.startswith("## Critical: nonfinite-loss in loss (step 120 to 199, open)")
+    assert "unreproducible" not in text
     assert [text.index(f"**{title}.**") for title in titles] == sorted(text.index(f"**{title}.**") for title in titles)
+
+
+def test_card_of_a_run_that_cannot_be_repeated_is_marked() -> None:
+    engine = broken(manifest(data_hash=None))
+    finding = only(engine, "nonfinite-loss")
+    heading, *_ = card.markdown(finding, reproduction_of(engine, finding)).splitlines()
+    assert heading.endswith("· *unreproducible*")
 
 
 def test_summary_has_a_word_for_every_severity_and_one_line_a_finding() -> None:

@@ -43,6 +43,21 @@ def test_stall_that_ends_is_resolved_and_stays_a_warning() -> None:
     assert "45 s" in finding.symptom
 
 
+def test_stall_that_ends_with_the_process_stays_open_and_critical() -> None:
+    engine = diagnose(start().waits(45, "data").event("exit", code=None).records)
+    finding = only(engine, "stall")
+    assert (finding.status, finding.severity) == ("open", "critical")
+    assert finding.evidence[-1].text == "then the process exited"
+    assert kinds(engine) == ["stall", "exited"]
+
+
+def test_stall_that_a_new_attempt_took_over_is_resolved() -> None:
+    engine = diagnose(start().waits(45, "data").records)
+    engine.process_gone(1, "no process 1 on host")
+    diagnose(Script(ordinal=50).add(hello(attempt=1)).steps(descent(400)[50:60]).records, writer=2, engine=engine)
+    assert only(engine, "stall").status == "resolved"
+
+
 def test_nineteen_seconds_are_no_stall() -> None:
     assert kinds(diagnose(start().waits(19, "data").steps(descent(400)[50:60]).records)) == []
 

@@ -12,8 +12,8 @@ from statistics import median
 
 SIZE = 64
 """Points in the ring: the length of the frozen baseline that fired least on 801 healthy public runs."""
-REFRESH = 8
-"""New points before level and spread are computed again: a median of 64 costs more than 8 appends."""
+REFRESH = 16
+"""New points before level and spread are computed again: two medians of 64 cost as much as 60 appends."""
 DIFF_TO_SIGMA = 1.4826 / math.sqrt(2.0)
 """Median absolute step between neighbours, of independent normal noise, to the standard deviation of one point."""
 
@@ -30,12 +30,14 @@ class Baseline:
     def __len__(self) -> int:
         return len(self._ring)
 
-    def push(self, value: float) -> None:
-        """Add one finite point."""
+    def push(self, value: float) -> bool:
+        """Add one finite point; True when level and spread are new."""
         self._ring.append(value)
         self._stale += 1
-        if self._stale >= REFRESH or len(self._ring) <= REFRESH:
-            self._refresh()
+        if self._stale < REFRESH and len(self._ring) > REFRESH:
+            return False
+        self._refresh()
+        return True
 
     def clear(self) -> None:
         """Forget everything: what comes is measured against itself."""

@@ -25,8 +25,8 @@ CALM_RISE = math.log(1.10)
 """Back to normal: under half the entry condition (hysteresis), 5 points in a row."""
 CALM_RUN = 5
 LINGER = 64
-"""Points after which a spike that is not over is called lingering: one whole baseline. The longest excursion that
-healed by itself in the healthy development curves is shorter (tests/bench/detectors_on_curves.py prints it)."""
+"""Points after which a spike that is not over is called lingering: one whole baseline. The longest one that came back
+by itself in the healthy development curves took 28 (tests/bench/detectors_on_curves.py prints it)."""
 RECENT = 16
 
 State = Literal["rising", "lingering", "recovered"]
@@ -55,6 +55,7 @@ class SpikeDetector:
         self._raw: deque[tuple[int, float]] = deque(maxlen=64)
         self._logs = True
         self._quiet = 0
+        self._fast = -math.inf
         self._run: list[tuple[int, float, float]] = []
         self._calm = 0
         self._recent: deque[float] = deque(maxlen=RECENT)
@@ -70,6 +71,7 @@ class SpikeDetector:
 
         Returns the spike that was open, now recovered: what came before says nothing about what comes."""
         self._quiet = points
+        self._fast = -math.inf
         self._baseline.clear()
         self._run.clear()
         ended, self.spike = self.spike, None
@@ -80,30 +82,43 @@ class SpikeDetector:
     def add(self, x: int, y: float) -> Spike | None:
         """The spike that opened or changed its state with this finite point, else None."""
         if self._logs and y <= 0:
-            self._go_linear()
+            return self._go_linear(x, y)
+        if y <= self._fast and self.spike is None and not self._run:
+            self._raw.append((x, y))
+            self._push(math.log(y) if self._logs else y)
+            return None
         value = math.log(y) if self._logs else y
         if self.spike is not None:
             return self._follow(self.spike, x, y, value)
         self._raw.append((x, y))
         if self._quiet > 0 or len(self._baseline) < MIN_BASELINE:
             self._quiet -= self._quiet > 0
-            self._baseline.push(value)
+            self._push(value)
             return None
-        excess = value - self._baseline.level
-        bound = HIGH_Z * self._baseline.spread
-        if self._logs:
-            bound = max(bound, HIGH_RISE)
-        if excess <= bound or excess <= 0:
+        if value <= self._baseline.level + self._bound():
             for _, _, pending in self._run:
-                self._baseline.push(pending)
+                self._push(pending)
             self._run.clear()
-            self._baseline.push(value)
+            self._push(value)
             return None
         self._run.append((x, y, value))
         area = sum(pending - self._baseline.level for _, _, pending in self._run)
         if len(self._run) >= HIGH_RUN or (self._logs and len(self._run) >= SHORT_RUN and area >= SHORT_AREA):
             return self._open()
         return None
+
+    def _bound(self) -> float:
+        """How far over the level a point must be to be high."""
+        bound = HIGH_Z * self._baseline.spread
+        return max(bound, HIGH_RISE) if self._logs else bound
+
+    def _push(self, value: float) -> None:
+        """An ordinary point. A new level makes a new limit, in losses, under which most points need no second look."""
+        if not self._baseline.push(value):
+            return
+        learning = self._quiet > 0 or len(self._baseline) < MIN_BASELINE
+        line = self._baseline.level + self._bound()
+        self._fast = -math.inf if learning else math.exp(min(line, 700.0)) if self._logs else line
 
     def _open(self) -> Spike:
         first_x = self._run[0][0]
@@ -132,7 +147,7 @@ class SpikeDetector:
             spike.state = "recovered"
             self.spike = None
             for recent in list(self._recent)[-CALM_RUN:]:
-                self._baseline.push(recent)
+                self._push(recent)
             return spike
         if spike.state == "rising" and spike.points >= LINGER:
             # A noisy curve that is half back is not stuck: its median must still be high.
@@ -142,13 +157,11 @@ class SpikeDetector:
             return spike
         return None
 
-    def _go_linear(self) -> None:
+    def _go_linear(self, x: int, y: float) -> Spike | None:
         """The first loss at or below zero: from now on differences, with the same points as baseline."""
+        ended = self.quiet(0)
         self._logs = False
-        ended, self.spike = self.spike, None
-        if ended is not None:
-            ended.state = "recovered"
-        self._run.clear()
-        self._baseline.clear()
-        for _, y in self._raw:
-            self._baseline.push(y)
+        self._raw.append((x, y))
+        for _, value in self._raw:
+            self._push(value)
+        return ended

@@ -81,18 +81,24 @@ class StallRule(Rule):
         self._open(kind, heartbeat, threshold)
 
     def event(self, event: wire.Event) -> None:
-        if event.kind == "exit" and self._finding is not None:
-            self._resolve("the process exited")
+        if event.kind == "exit":
+            self._ended("then the process exited")
 
     def resumed(self) -> None:
         self._last_beat = None
-        if self._finding is not None:
+        for finding in self.context.book.find("stall", self.context.writer):
+            self._finding = finding
             self._resolve("a new attempt took over")
 
     def gone(self, evidence: str, at: int, *, continued: bool) -> None:
-        if self._finding is not None and not continued:
-            # The stall explains the death: it stays open, and says how it ended.
-            self._finding.evidence.append(Evidence(f"then the process was gone: {evidence}"))
+        if not continued:
+            self._ended(f"then the process was gone: {evidence}")
+
+    def _ended(self, how: str) -> None:
+        """No step came after the stall: it stays open, as the last thing that is known of the run."""
+        if self._finding is not None:
+            self._finding.evidence.append(Evidence(how, step=self._finding.first_step))
+            self._finding = None
             self.context.book.changed()
 
     def _open(self, kind: str, beat: wire.Heartbeat, threshold: float) -> None:

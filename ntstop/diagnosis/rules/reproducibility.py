@@ -37,11 +37,11 @@ class UnreproducibleRule(Rule):
                 self.context.book.changed()
             return
         claim = Claim(
-            symptom=f"cannot be repeated exactly: {', '.join(missing)} not recorded",
+            symptom=f"cannot be repeated exactly: no {', no '.join(missing)}",
             hypothesis="The job did not say it, and the probe could not find it by itself.",
             fix=_fix(missing),
             confidence="high: absent from the manifest. It may be known outside the run.",
-            evidence=[Evidence(f"{part}: not recorded", "manifest") for part in missing],
+            evidence=[Evidence(f"{part}: none in the manifest", "manifest") for part in missing],
         )
         if self._finding is None:
             # One for the run: another process of it may have said so already.
