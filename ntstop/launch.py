@@ -104,10 +104,15 @@ def run_watched(command: Sequence[str], environment: Mapping[str, str], view: Ca
             )
         except OSError as error:
             raise _cannot_start(command, error) from error
-    stopped_by = view(folder) - 128
+    try:
+        code = view(folder)
+    except Exception as error:
+        # The job keeps its parent, and the parent its exit code, whatever happens to the viewer.
+        print(f"the viewer failed: {error}", file=sys.stderr)
+        code = 1
     if job.poll() is None:
         forward_signals(job)
-        if stopped_by == signal.SIGTERM:
+        if code == 128 + signal.SIGTERM:
             os.killpg(job.pid, signal.SIGTERM)
         print(f"the job goes on (ctrl-c interrupts it); its output: {output}", flush=True)
         job.wait()

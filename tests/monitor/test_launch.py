@@ -160,6 +160,14 @@ def test_a_viewer_that_was_told_to_terminate_passes_it_on() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30).returncode == 4
 
 
+def test_a_viewer_that_fails_costs_the_job_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", watched("exit 6", "raise ValueError('no screen')")], capture_output=True, text=True
+    )
+    assert done.returncode == 6
+    assert done.stderr == "the viewer failed: no screen\n"
+
+
 def test_a_job_ended_by_a_signal_gives_the_code_of_a_shell() -> None:
     done = subprocess.run([sys.executable, "-c", watched("kill -9 $$", "return 0")], capture_output=True, timeout=30)
     assert done.returncode == 128 + signal.SIGKILL
