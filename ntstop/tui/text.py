@@ -108,7 +108,7 @@ def _number(value: float | None) -> str:
     if size == 0:
         return "0"
     if size < 9.995e-4 or size >= 9.995e14:
-        return exponent(value)
+        return exponent(value, 2 if 9.995e-10 < size < 1 else 1 if 9.95e-100 < size < 9.95e99 else 0)
     if size < 9999.5:
         decimals = 3 if size < 9.9995 else 2 if size < 99.995 else 1 if size < 999.95 else 0
         return f"{value:.{4 if size < 0.99995 else decimals}f}"

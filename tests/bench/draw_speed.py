@@ -2,8 +2,8 @@
 
     python -m tests.bench.draw_speed
 
-Reports the median and the 95th percentile of the CPU milliseconds of a frame. The alternatives stand in FIELD terms:
-a loop over points in Python is measured beside, because that is what drawing dot by dot costs.
+Reports the median and the 95th percentile of the CPU milliseconds of a frame. Setting the dots of
+the same curves one by one in Python, without lines, axes or text, is measured beside it in the same run.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> None:
         measure(f"chart, 3 × {points:,} raw points", lambda spec=spec: plot(spec).rows)
     spec = bucketed(240)
     measure("chart, 3 × 240 buckets with bands", lambda: plot(spec).rows)
-    for layers, columns in ((150, 2_048), (1_000, 2_048)):
+    for layers, columns in ((150, 120), (150, 2_048), (1_000, 2_048)):
         matrix = heat(layers, columns)
         measure(f"heat map, {layers:,} layers × {columns:,} buckets", lambda matrix=matrix: plot_heat(matrix).rows)
     for points in (1_000, 100_000):

@@ -15,7 +15,7 @@ from .columns import Columns, reduce_to_columns
 from .ink import Ink, band_of
 from .legend import draw_legend
 from .picture import SPACE, Picture
-from .scale import XScale, YScale, step_range, y_scale
+from .scale import HUGE, TINY, XScale, YScale, step_range, y_scale
 from .spec import Box, ChartSpec, Colours, Glyphs, Trace
 
 ROWS_A_TICK = 3
@@ -115,25 +115,25 @@ def _y_scale(spec: ChartSpec, curves: list[_Curve], rows: int) -> YScale | None:
     most = max(rows // ROWS_A_TICK, 1)
     if spec.y_range is not None:
         low, high = spec.y_range
-        if math.isfinite(low) and math.isfinite(high) and low < high and not (spec.log and low <= 0):
-            return YScale(math.log10(low), math.log10(high), True) if spec.log else YScale(low, high)
-    lines = [
-        (curve.columns.mean if curve.banded else part)
-        for curve in curves
-        for part in (curve.columns.lo, curve.columns.hi)
-    ]
-    values = np.concatenate(lines) if lines else np.empty(0)
-    if not len(values):
-        return None
-    low, high = float(values.min()), float(values.max())
-    # The band of a noisy curve may reach out as far again as the line itself does; beyond that it is cut off.
-    room = (math.log10(high) - math.log10(low)) if spec.log else high / 2 - low / 2
-    for curve in (curve for curve in curves if curve.banded and len(curve.columns.lo)):
-        reach = float(np.fmin.reduce(curve.columns.lo)), float(np.fmax.reduce(curve.columns.hi))
         if spec.log:
-            low, high = min(low, max(reach[0], low / 10**room)), max(high, min(reach[1], high * 10**room))
-        else:
-            low, high = min(low, max(reach[0], low - room)), max(high, min(reach[1], high + room))
+            low, high = (math.log10(end) if 0 < end < math.inf else math.inf for end in (low, high))
+        if max(abs(low), abs(high)) <= HUGE and high - low > max(abs(low), abs(high), TINY) * 1e-9:
+            return YScale(low, high, spec.log)
+    low, high = math.inf, -math.inf
+    for curve in curves:
+        lines = (curve.columns.mean,) if curve.banded else (curve.columns.lo, curve.columns.hi)
+        bands = (np.median(curve.columns.lo), np.median(curve.columns.hi)) if curve.banded and len(lines[0]) else ()
+        for part in (*lines, *map(np.atleast_1d, bands)):
+            low, high = min(low, float(part.min(initial=math.inf))), max(high, float(part.max(initial=-math.inf)))
+    if low > high:
+        return None
+    level = math.log10 if spec.log else float
+    low, high = level(low), level(high)
+    # The outliers of a band may reach out as far again as all the rest does; beyond that they are cut off.
+    room = high - low
+    for curve in (curve for curve in curves if curve.banded and len(curve.columns.lo)):
+        low = min(low, max(level(float(curve.columns.lo.min())), low - room))
+        high = max(high, min(level(float(curve.columns.hi.max())), high + room))
     return y_scale(low, high, spec.log, most)
 
 

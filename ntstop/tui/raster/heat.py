@@ -13,7 +13,7 @@ from .axes import draw_markers, draw_x_axis
 from .columns import extents, running
 from .ink import Ink
 from .names import Rows, group_rows
-from .picture import Picture
+from .picture import SPACE, Picture
 from .scale import XScale, step_range
 from .spec import Box, ChartSpec, Colours, Floats, Glyphs, Marker
 
@@ -131,8 +131,9 @@ def _levels(spec: HeatSpec, cells: XScale) -> NDArray[np.int64]:
     """The level of each layer in each cell column, shape (layers, columns): an index into `_INKS`."""
     assert spec.values is not None and spec.x is not None
     x, values, nonfinite = spec.x, spec.values, spec.nonfinite
-    if (np.diff(x) < 0).any():
+    if not np.isfinite(x).all() or (np.diff(x) < 0).any():
         order = np.argsort(x, kind="stable")
+        order = order[np.isfinite(x[order])]
         x, values, nonfinite = x[order], values[:, order], None if nonfinite is None else nonfinite[:, order]
     start, stop = extents(x, cells)
     with np.errstate(all="ignore"):
@@ -186,11 +187,11 @@ def _draw_names(picture: Picture, box: Box, rows: Rows) -> None:
 
 
 def _draw_cursor(picture: Picture, box: Box, cells: XScale, spec: HeatSpec) -> None:
-    """The cursor's column, on the cursor's ground; blank cells get a thin line."""
+    """The cursor's column on the cursor's ground, with a thin line where it is blank or where there are no grounds."""
     if spec.cursor_x is None or not cells.x0 <= spec.cursor_x <= cells.x1:
         return
     column, rows = box.left + cells.column(spec.cursor_x), slice(box.top, box.bottom)
-    blank = picture.codes[rows, column] == ord(" ")
+    blank = (picture.codes[rows, column] == SPACE) | (spec.colours is Colours.NONE)
     picture.codes[rows, column][blank] = ord("|" if spec.glyphs is Glyphs.ASCII else "│")
     picture.ink[rows, column][blank] = Ink.CURSOR_LINE
     picture.ground[rows, column] = Ink.CURSOR

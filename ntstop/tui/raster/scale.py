@@ -14,6 +14,10 @@ from .spec import Floats
 TINY = 1e-290
 """Below this a span cannot be divided into ticks; it counts as none."""
 HUGE = 1e300
+FAR_OFF = 1e6
+"""Heights of the axis beyond which it does not matter how far something is off it."""
+FARTHEST = 1e15
+"""Steps beyond this are no steps."""
 
 
 def nice_step(span: float, most: int) -> float:
@@ -31,19 +35,19 @@ def steady_range(first: float, last: float) -> tuple[float, float]:
 
     Not finite or empty: (0, 1).
     """
-    if not (math.isfinite(first) and math.isfinite(last)) or last < first:
+    if not (abs(first) < FARTHEST and abs(last) < FARTHEST) or last < first:
         return 0.0, 1.0
-    if last == first:
-        return first, first + 1.0
+    if last - first < max(abs(last), 1.0) * 1e-9:
+        return first, first + max(abs(first) * 1e-6, 1.0)
     leap = nice_step(last - first, 20)
     return math.floor(first / leap) * leap, math.ceil(last / leap) * leap
 
 
 def step_range(wanted: tuple[float, float] | None, *steps: Floats) -> tuple[float, float]:
     """`wanted` if it is a range; else the rounded extent of all finite `steps`, (0, 1) without any."""
-    if wanted is not None and wanted[0] < wanted[1] and math.isfinite(wanted[1] - wanted[0]):
+    if wanted is not None and max(map(abs, wanted)) < FARTHEST and wanted[1] - wanted[0] > max(map(abs, wanted)) * 1e-9:
         return wanted
-    known = [part[np.isfinite(part)] for part in steps]
+    known = [part[np.abs(part) < FARTHEST] for part in steps]
     ends = [(float(part.min()), float(part.max())) for part in known if len(part)]
     if not ends:
         return 0.0, 1.0
@@ -88,7 +92,8 @@ class YScale:
         """0 at the bottom of the axis, 1 at its top; outside of that where the value is off the axis; NaN stays NaN."""
         with np.errstate(all="ignore"):
             level = np.log10(values) if self.log else values
-            return (level / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+            position = (level / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+        return np.clip(position, -FAR_OFF, FAR_OFF)
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
         """At most about `most` (position 0…1, label); a label is `%g` short and all have the same decimals."""
@@ -98,17 +103,16 @@ class YScale:
 
 
 def y_scale(low: float, high: float, log: bool, most: int) -> YScale:
-    """The axis for values `low`…`high`, opened up to whole or half ticks; equal ends stand in the middle of it.
+    """The axis for `low`…`high`, opened up to whole or half ticks; equal ends stand in the middle of it.
 
-    On a log axis both must be above zero.
+    On a log axis both are log10 values.
     """
     if log:
-        low, high = math.log10(low), math.log10(high)
         if high - low < 0.02:
             return YScale(low - 0.05, high + 0.05, True)
         leap = 0.25 if high - low > 1.5 else 0.05
         return YScale(math.floor(low / leap + 1e-9) * leap, math.ceil(high / leap - 1e-9) * leap, True)
-    low, high = max(low, -HUGE), min(high, HUGE)
+    low, high = min(max(low, -HUGE), HUGE), min(max(high, -HUGE), HUGE)
     size = max(abs(low), abs(high))
     if high - low <= max(size * 1e-9, TINY):
         pad = size * 0.05 if size > TINY else 1.0

@@ -187,7 +187,7 @@ def _draw_bar(picture: Picture, box: Box, parts: list[Part], shares: Floats, spe
         if plain or box.top:
             continue
         text = f" {word} {percent(share)}"
-        if cell_width(text) < end - start:
+        if cell_width(text) <= end - start:
             picture.write(box.top, start, text, Ink.ON_PHASE)
 
 
