@@ -49,19 +49,17 @@ def watch(
     """
     try:
         probe = _probe(asked=True)
-        if probe is None:
-            return
-        from .redaction import plain
-        from .told import Told
-        from .values import as_step
-
-        told = Told(
-            title=None if title is None else str(title),
-            total_steps=None if total_steps is None else as_step(total_steps),
-            config=None if config is None else plain(config),
-            data_hash=None if data_hash is None else str(data_hash),
-        )
-        probe.watch(model, optimizers, bool(layers), budget, told)
+        if probe is not None:
+            probe.watch(
+                model,
+                optimizers,
+                layers=layers,
+                budget=budget,
+                config=config,
+                data_hash=data_hash,
+                total_steps=total_steps,
+                title=title,
+            )
     except Exception as error:
         _complain("watch", error)
 

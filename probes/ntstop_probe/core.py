@@ -16,13 +16,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .hooks.early import when_torch_is_used
 from .hooks.settings import HookSettings
 from .imports import importing
 from .outbox import Outbox
 from .progress import Progress
+from .redaction import plain
 from .rows import EventRow, ScalarRow
 from .say import say
 from .told import Told
@@ -30,6 +31,8 @@ from .values import Unusable, as_float, as_step
 
 if TYPE_CHECKING:
     from .hooks.install import Hooks
+
+_T = TypeVar("_T")
 
 MAIN_PATIENCE = 2.0
 """Seconds after which a launched process is announced although it has not used torch: somebody may be waiting."""
@@ -81,15 +84,19 @@ class Probe:
         self._stop_at_exit()
         self._thread.start()
         if self.hooks is None:
-            self._give_up_waiting = when_torch_is_used(self.arm)
+            self._give_up_waiting = when_torch_is_used(torch_is_used)
 
     def arm(self) -> None:
-        """Install the hooks, once. Torch must have been imported."""
-        from .hooks.install import arm
+        """Install the hooks, once. Torch must have been imported. What fails is said, and the rest goes on."""
+        if self.hooks is not None or self._stop.is_set():
+            return
+        self.progress.saw_torch = True
+        try:
+            from .hooks.install import arm
 
-        if self.hooks is None and not self._stop.is_set():
-            self.progress.saw_torch = True
             self.hooks = arm(self.outbox, self.progress, replace(self._settings, on_training=self._on_training))
+        except Exception as error:
+            self.progress.disabled.append(f"hooks: {type(error).__name__}: {error}")
 
     def _on_training(self) -> None:
         """The first backward or optimizer step, on the thread that does it."""
@@ -97,12 +104,26 @@ class Probe:
         self._wake.set()
         self.start(asked=False)
 
-    def watch(self, model: Any, optimizers: tuple[Any, ...], layers: bool, budget: float | None, told: Told) -> None:
-        """Be seen, and know `model` and `optimizers`. What `told` leaves out stays as it was."""
-        for name in ("title", "total_steps", "config", "data_hash"):
-            if (value := getattr(told, name)) is not None:
-                setattr(self.told, name, value)
-        settings = settings_of(os.environ, layers, budget)
+    def watch(
+        self,
+        model: Any,
+        optimizers: tuple[Any, ...],
+        *,
+        layers: object,
+        budget: object,
+        config: object,
+        data_hash: object,
+        total_steps: object,
+        title: object,
+    ) -> None:
+        """Be seen, and know `model` and `optimizers`. What is None, or cannot be understood, stays as it was."""
+        told = self.told
+        told.title = self._understood("title", str, title, told.title)
+        told.data_hash = self._understood("data_hash", str, data_hash, told.data_hash)
+        told.total_steps = self._understood("total_steps", as_step, total_steps, told.total_steps)
+        told.config = self._understood("config", plain, config, told.config)
+        share = self._understood("budget", as_float, budget, None)
+        settings = settings_of(os.environ, bool(layers), share)
         if settings != self._settings:
             self._settings = settings
             if self.hooks is not None:
@@ -114,8 +135,19 @@ class Probe:
         if self.hooks is not None and (model is not None or optimizers):
             self.hooks.watch(model, *optimizers)
 
+    def _understood(self, name: str, convert: Callable[[Any], _T], value: object, otherwise: _T | None) -> _T | None:
+        if value is None:
+            return otherwise
+        try:
+            return convert(value)
+        except Exception as error:
+            self.warn(name, f"watch: {name} {error}")
+            return otherwise
+
     def log(self, values: Mapping[str, object], step: object) -> None:
         """Numbers the user names; one that is none, or that would make the GPU wait, is left out and said once."""
+        if self._stop.is_set():
+            return
         numbers: dict[str, float] = {}
         for name, value in values.items():
             try:
@@ -133,7 +165,8 @@ class Probe:
     def event(self, kind: str, text: str, duration: float | None = None, **data: object) -> None:
         """Something that happened once, at the step that is open."""
         progress = self.progress
-        self.outbox.put(EventRow(time.monotonic(), kind, text, progress.steps, progress.step, duration, data))
+        if not self._stop.is_set():
+            self.outbox.put(EventRow(time.monotonic(), kind, text, progress.steps, progress.step, duration, data))
 
     def enter_phase(self, name: str) -> None:
         """The user says what the training thread does from here on."""
@@ -255,8 +288,11 @@ def current(*, asked: bool = False) -> Probe | None:
 
 
 def torch_is_used() -> None:
-    """Torch has been imported in a launched process: be ready in case it trains. No thread is started before."""
-    probe = current()
+    """Torch has been imported: be ready in case this process trains; the publisher starts only then.
+
+    So has a forked child that imports torch itself, unlike a loader's worker: it is a process in its own right.
+    """
+    probe = current(asked=True)
     if probe is not None:
         probe.arm()
 

@@ -117,7 +117,7 @@ def identify(environment: Mapping[str, str] | None = None) -> Identity:
     run_folder = registry.runs_folder() / run
     return Identity(
         run=run,
-        folder=run_folder / registry.process_folder_name(host, pid, started),
+        folder=_free_name(run_folder / registry.process_folder_name(host, pid, started)),
         writer=int.from_bytes(secrets.token_bytes(8), "little"),
         host=host,
         boot=registry.boot_id(),
@@ -127,6 +127,15 @@ def identify(environment: Mapping[str, str] | None = None) -> Identity:
         attempt=max(layout.restarts or 0, earlier_attempts(run_folder, layout.rank)),
         layout=layout,
     )
+
+
+def _free_name(folder: Path) -> Path:
+    """`folder`, or the first of `folder-2`, `folder-3` … that does not exist: `exec` keeps pid and start time."""
+    candidate, number = folder, 1
+    while candidate.exists():
+        number += 1
+        candidate = folder.with_name(f"{folder.name}-{number}")
+    return candidate
 
 
 def earlier_attempts(run_folder: Path, rank: int | None) -> int:

@@ -77,13 +77,15 @@ class Publisher:
         """Publish until `stop` is set. What fails is said once and tried again at the next tick."""
         self._guarded("live socket", self._open_live)
         beat_at = 0.0
-        stopping = False
-        while not stopping:
-            stopping = self._stop.wait(TICK)
+        while True:
+            stopping = self._stop.is_set()
             self._guarded("publisher", self._flush)
             if stopping or time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + BEAT
                 self._guarded("heartbeat", self._each_second)
+            if stopping:
+                break
+            self._stop.wait(TICK)
         self._guarded("publisher", self._last_words)
 
     def _guarded(self, name: str, work: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import textwrap
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from ntstop_probe import registry
 from ntstop_probe.wire import Event, Heartbeat, Hello, Scalars
 
 from ..helpers import wait_until
-from .jobs import TORCH, run, running, said_steps
+from .jobs import TORCH, launched, run, running, said_steps
 from .reading import frames_of, process_folders, records, step_ordinals
 
 VIEWER = """
@@ -180,7 +181,7 @@ def test_a_viewer_that_is_stopped_or_killed_changes_nothing_for_the_job(home: Pa
             ended = time.monotonic()
         told = said_steps(out)
         assert (job.returncode, err) == (0, "")
-        assert ended - told[-1][1] < 3.0, "a dead peer does not hold up the end"
+        assert ended - told[-1][1] < 10.0, "a dead peer does not hold up the end"
         assert step_ordinals(records(folder)) == [ordinal for ordinal, _ in told]
         last = records(folder)[-1]
         assert isinstance(last, Heartbeat)
@@ -238,6 +239,24 @@ def test_a_forked_child_that_asks_for_the_probe_gets_one_of_its_own(home: Path) 
     assert [event.kind for event in events(child)] == ["exit"], "though such a child ends without atexit"
     writers = {registry.read_process_info(folder).writer for folder in (parent, child)}
     assert len(writers) == 2
+
+
+def test_a_job_that_replaces_itself_by_exec_goes_on_in_a_folder_of_its_own(home: Path) -> None:
+    script = """
+        from pathlib import Path
+        train(0.3)
+        if "again" not in sys.argv:
+            while not list(Path(os.environ["NTSTOP_HOME"]).glob("runs/*/*/core-*.nts")):
+                train(0.1)
+            os.execv(sys.executable, [*sys.orig_argv, "again"])
+    """
+    done = run(script, environment={**os.environ, "NTSTOP_RUN_ID": "same"})
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = process_folders(home)
+    assert second.name == f"{first.name}-2"
+    for folder in (first, second):
+        assert step_ordinals(records(folder))
+        assert registry.read_process_info(folder).folder == folder.name
 
 
 def test_two_jobs_at_once_have_runs_of_their_own(home: Path) -> None:
@@ -320,7 +339,7 @@ def test_odd_values_are_said_once_and_never_raise(home: Path) -> None:
     """
     done = run(script)
     assert done.stdout.endswith("fine\n"), done.stderr
-    assert 0 < len(done.stderr.splitlines()) <= 4, done.stderr
+    assert 0 < len(done.stderr.splitlines()) <= 6, done.stderr
     assert all(line.startswith("ntstop: ") for line in done.stderr.splitlines())
     found = scalars(the_folder(home))
     assert found["good"] == found["7"] == 1.0
@@ -347,6 +366,19 @@ def test_what_the_user_says_of_the_run_is_in_its_hello(home: Path) -> None:
         ("checkpoint", "/data/last.pt", 1.5),
         ("mark", "half way", None),
     ]
+
+
+@pytest.mark.slow
+def test_a_launched_job_that_goes_into_the_background_before_it_trains_is_seen(home: Path) -> None:
+    script = """
+        import os
+        if os.fork():
+            os._exit(0)
+    """
+    done = run(textwrap.dedent(script) + TORCH + "train([torch.ones(4, 8)] * 5)", prelude="", environment=launched())
+    assert (done.returncode, done.stderr) == (0, "")
+    wait_until(lambda: process_folders(home) and events(the_folder(home)))
+    assert step_ordinals(records(the_folder(home))) == list(range(5))
 
 
 @pytest.mark.slow
