@@ -20,7 +20,8 @@ from .progress import Progress
 from .pulse import Pulse, missing_step
 from .recording import RETRY_SECONDS, Recording
 from .rows import EventRow
-from .sampling import Rota, standard_samplers
+from .sampling import standard_samplers
+from .sampling.rota import SamplingThread
 from .say import say
 from .told import Told
 from .transmitter import Transmitter
@@ -34,6 +35,8 @@ BURST = 0.0005
 REST = 0.002
 MIN_ROWS, MAX_ROWS = 16, 256
 """Of one block."""
+FAREWELL = 1.0
+"""Seconds that the last flush may take: more than a full outbox needs."""
 SETTLE = 0.3
 """Seconds that a job which ends early waits for the answer of git."""
 PATIENCE = 30.0
@@ -71,11 +74,12 @@ class Publisher:
         self._introduction = Introduction(self._identity, told, facts)
         self._transmitter = Transmitter(self._identity.writer, self._introduction.hello)
         self._pulse = Pulse(progress)
-        self._rota = Rota(standard_samplers())
+        self._sampling = SamplingThread(standard_samplers())
 
     def run(self) -> None:
         """Publish until `stop` is set. What fails is said once and tried again at the next tick."""
         self._guarded("live socket", self._open_live)
+        self._guarded("samplers", self._sampling.start)
         beat_at = 0.0
         while True:
             stopping = self._stop.is_set()
@@ -130,12 +134,12 @@ class Publisher:
         if self._transmitter.recording is None:
             self._transmitter.recording = Recording(self._identity.folder)
 
-    def _flush(self) -> None:
-        """Everything in the outbox, in short bursts; no longer than a tick, for the beat must go on."""
+    def _flush(self, patience: float = TICK, rest: float = REST) -> None:
+        """Everything in the outbox, in short bursts; no longer than `patience` seconds, for the beat must go on."""
         transmitter = self._transmitter
         if transmitter.live is not None and transmitter.live.newcomers():
             transmitter.introduce(STREAM_CORE)
-        deadline = time.monotonic() + TICK
+        deadline = time.monotonic() + patience
         while rows := self._outbox.drain(self._rows):
             began = time.thread_time()
             layers, core = records_of(rows, self._identity.attempt)
@@ -145,7 +149,7 @@ class Publisher:
             self._rows = max(MIN_ROWS, min(MAX_ROWS, int(len(rows) * BURST / max(took, 1e-6))))
             if not len(self._outbox) or time.monotonic() > deadline:
                 break
-            time.sleep(REST)
+            time.sleep(rest)
 
     def _each_second(self) -> None:
         introduction = self._introduction
@@ -160,11 +164,8 @@ class Publisher:
         self._explain_waiting()
 
     def _samples(self) -> list[Record]:
-        records: list[Record] = []
-        for measure in self._rota.due(time.monotonic()):
-            records += measure()
-            time.sleep(REST)
-        for failed in self._rota.disabled:
+        records = self._sampling.take()
+        for failed in self._sampling.disabled:
             self._warn(failed, f"sampler switched off: {failed}")
         for failed in list(self._progress.disabled):
             self._say(failed, f"switched off: {failed}; the job goes on")
@@ -180,7 +181,7 @@ class Publisher:
             dropped=self._outbox.dropped + self._transmitter.unencodable,
             unrecorded=self._transmitter.unrecorded,
             viewers=live.viewers if live else 0,
-            disabled=[*self._progress.disabled, *self._rota.disabled],
+            disabled=[*self._progress.disabled, *self._sampling.disabled],
         )
 
     def _watch_recording(self) -> None:
@@ -200,9 +201,10 @@ class Publisher:
             self._warn("waiting", f"no training step after {PATIENCE:.0f} s: {reason}")
 
     def _last_words(self) -> None:
+        self._sampling.stop()
         if self._introduction.settle(SETTLE):
             self._transmitter.introduce(STREAM_CORE)
-        self._flush()
+        self._flush(FAREWELL, rest=0.0)
         if self._transmitter.recording is not None:
             self._transmitter.recording.close()
         if self._transmitter.live is not None:

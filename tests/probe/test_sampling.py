@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +16,12 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from ntstop_probe.sampling import Factory, Rota, Sampler
+from ntstop_probe.sampling import Factory, Sampler
+from ntstop_probe.sampling import rota as rota_module
 from ntstop_probe.sampling.allocator import AllocatorSampler
 from ntstop_probe.sampling.host import HostSampler, usable_cores
 from ntstop_probe.sampling.nvml import open_nvml, visible_devices
+from ntstop_probe.sampling.rota import Rota, SamplingThread
 from ntstop_probe.wire import Allocator, Host, Record
 
 from ..helpers import wait_until
@@ -58,7 +61,7 @@ def test_a_sampler_that_fails_is_switched_off_alone_and_said_once() -> None:
     for now in range(1, 9):
         take(rota, float(now))
     assert (fine.asked, bad.asked) == (8, 3)
-    assert rota.disabled == ["bad: RuntimeError: the driver has gone"]
+    assert rota.failed == ["bad: RuntimeError: the driver has gone"]
 
 
 def test_a_sampler_that_cannot_be_made_or_has_nothing_to_measure_is_left_out() -> None:
@@ -68,7 +71,31 @@ def test_a_sampler_that_cannot_be_made_or_has_nothing_to_measure_is_left_out() -
     factories: dict[str, Factory] = {"broken": broken, "nothing": lambda: None, "fine": lambda: Counter("fine", 1.0)}
     rota = Rota(factories)
     assert len(take(rota, 1.0)) == 1
-    assert rota.disabled == ["broken: ImportError: no module named psutil"]
+    assert rota.failed == ["broken: ImportError: no module named psutil"]
+
+
+def test_a_driver_that_does_not_answer_holds_up_nobody_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rota_module, "POLL", 0.01)
+    monkeypatch.setattr(rota_module, "SILENCE", 0.1)
+    release = threading.Event()
+
+    class Hanging(Counter):
+        def sample(self) -> Sequence[Record]:
+            release.wait(30)
+            return super().sample()
+
+    hanging = Hanging("gpu", 0.0)
+    sampling = SamplingThread({"gpu": lambda: hanging})
+    sampling.start()
+    try:
+        wait_until(lambda: sampling.disabled == ["gpu: does not answer"])
+        assert sampling.take() == []
+        release.set()
+        wait_until(sampling.take)
+        assert sampling.disabled == [], "it has come back"
+    finally:
+        release.set()
+        sampling.stop()
 
 
 def host_of(sampler: HostSampler) -> Host:
