@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 NARROWEST = 20.0
 """Steps below which zooming in stops: fewer points than that are no curve."""
+LEAPS = 10
+"""The right edge moves on by about a tenth of the axis, but by this many steps at least."""
+LEAST_LEAP = 25.0
 SMOOTHINGS = ("off", "light", "strong")
 
 
@@ -41,13 +44,23 @@ class StepView:
         """First and last step of the axis; the second is always greater."""
         if self.span is None:
             extent = max(self.shown_last - self.first, 1.0)
-            leap = max(1.0, 10.0 ** math.floor(math.log10(extent)) / 20)
+            leap = max(LEAST_LEAP, _round_down(extent / LEAPS))
             return self.first, self.first + math.ceil(extent / leap) * leap
         if self.end is not None:
             return self.end - self.span, self.end
-        leap = self.span / 32
+        leap = self.span / LEAPS
         right = max(math.ceil((self.shown_last - self.first) / leap) * leap, self.span)
         return self.first + right - self.span, self.first + right
+
+    @property
+    def query(self) -> tuple[float, float]:
+        """First and last step to ask a series for.
+
+        Not the newest step but the edge of the axis, so that the columns a series is folded into stand still; paused,
+        where the run stood.
+        """
+        left, right = self.window
+        return left, right if self.frozen is None else min(right, self.frozen)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -117,3 +130,9 @@ class StepView:
         """Put the right edge at `end`, inside the run."""
         assert self.span is not None
         self.end = min(max(end, self.first + self.span), self.shown_last)
+
+
+def _round_down(steps: float) -> float:
+    """The next of 1, 2, 5, 10 … at or below `steps`."""
+    power = 10.0 ** math.floor(math.log10(steps))
+    return next(part * power for part in (5, 2, 1) if part * power <= steps * (1 + 1e-9))

@@ -48,6 +48,8 @@ class Overview(Screen[None]):
         self.output_path = output_path
         self.view = StepView()
         self._drawn: Hashable = None
+        self._versions: dict[Pane, int] = {}
+        self._turn = 0
         self._findings: Sequence[Finding] = ()
         self._findings_version = -1
 
@@ -88,17 +90,34 @@ class Overview(Screen[None]):
                 view.extend(*extent(process))
             facts = facts_of(session, process, view, self.given_title)
             self._copy_findings()
-            key = (session.version if view.frozen is None else None, view.key, self.size)
-            if process is not None and key != self._drawn:
+            gathered = self._due() if process is not None else []
+            if process is not None and gathered:
                 markers = markers_of(process, self._findings)
-                gathered = [pane for pane in self.query(Pane) if pane.display and pane.size]
                 for pane in gathered:
                     pane.gather(process, view, markers)
                 self._align(gathered)
-        self._drawn = key
         for pane in gathered:
             pane.present()
         self._say(facts, has_steps=process is not None and process.steps > 0)
+
+    def _due(self) -> list[Pane]:
+        """The panes to draw: all when the axis or the size has changed, else the next one that has not seen the news.
+
+        One at a time, because textual repaints everything between two places of one row that change together.
+        """
+        panes = [pane for pane in self.query(Pane) if pane.display and pane.size]
+        key = (self.view.key, self.view.window, self.size)
+        if key != self._drawn:
+            self._drawn = key
+            due = panes
+        elif self.view.frozen is None:
+            due = panes[self._turn % len(panes) :][:1] if panes else []
+        else:
+            due = []
+        self._turn += 1
+        due = [pane for pane in due if due is panes or self._versions.get(pane) != self.session.version]
+        self._versions.update(dict.fromkeys(due, self.session.version))
+        return due
 
     def _align(self, panes: list[Pane]) -> None:
         """Let the step axes of panes that stand below each other begin in one column."""

@@ -53,11 +53,9 @@ def usage_rows(process: ProcessState, view: StepView) -> list[Row]:
             return None
         return series.last_y if view.cursor is None else series.y_at(view.cursor)
 
-    left, right = view.window
-
     def recent(name: str) -> NDArray[np.float64]:
         series = process.series.get(name)
-        return np.empty(0) if series is None else series.window(left, min(right, view.shown_last), SPARK).mean
+        return np.empty(0) if series is None else series.window(*view.query, SPARK).mean
 
     rows = []
     for index in sorted(_indexes(process, "gpu")):

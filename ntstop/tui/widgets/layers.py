@@ -51,7 +51,7 @@ def heat_spec(process: ProcessState, view: StepView, columns: int, markers: Sequ
     matrix = process.layers.get(FIELD)
     if matrix is None:
         return HeatSpec(x_range=(left, right), band=HEALTHY, empty=_why_empty(process))
-    window = matrix.window(left, min(right, view.shown_last), columns)
+    window = matrix.window(*view.query, columns)
     return HeatSpec(
         names=process.layer_names,
         x=window.x,

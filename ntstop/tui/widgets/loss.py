@@ -46,7 +46,7 @@ def evaluation_losses(series: Mapping[str, Series]) -> list[str]:
 def loss_spec(series: Mapping[str, Series], view: StepView, columns: int, markers: Sequence[Marker] = ()) -> ChartSpec:
     """What the loss chart shows of `view`, in about `columns` columns of dots."""
     left, right = view.window
-    end = min(right, view.shown_last)
+    _, end = view.query
     traces: list[Trace] = []
     for name in train_losses(series):
         # A little more than is seen, so that the moving average has found its level at the left edge.
@@ -71,7 +71,8 @@ def loss_spec(series: Mapping[str, Series], view: StepView, columns: int, marker
 def _smoothed(buckets: Buckets, view: StepView, name: str, ink: Ink, left: float, right: float) -> Trace:
     y = buckets.mean
     if view.smoothing != "off" and len(buckets):
-        density = float(buckets.count.sum()) / max(float(buckets.x_last[-1] - buckets.x_first[0]), 1.0)
+        # Steps between points, not points over steps: of an even curve it stays the same while the curve grows.
+        density = (float(buckets.count.sum()) - 1.0) / max(float(buckets.x_last[-1] - buckets.x_first[0]), 1.0)
         reach = max(SMOOTHING_SHARE[view.smoothing] * (right - left) * density, _LEAST_REACH)
         y = _by_segment(y, buckets, 2.0 / (reach + 1.0))
     return Trace(

@@ -26,7 +26,7 @@ RARE = 0.5
 def stack_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker]) -> StackSpec:
     """The phases in `view`, in about `columns` columns."""
     left, right = view.window
-    end = min(right, view.shown_last)
+    _, end = view.query
     steps = process.series.get(STEP_TIME)
     parts = []
     for name, series in process.phases.items():
@@ -59,7 +59,7 @@ def time_spec(process: ProcessState, view: StepView, columns: int) -> ChartSpec:
     left, right = view.window
     traces = []
     if (series := process.series.get(STEP_TIME)) is not None:
-        b = series.window(left, min(right, view.shown_last), columns, edges=True)
+        b = series.window(*view.query, columns, edges=True)
         mean, low, high = b.mean * 1e3, b.lo * 1e3, b.hi * 1e3
         traces.append(Trace(b.x, mean, low, high, nonfinite=b.nonfinite, segment=b.segment, ink=Ink.LINE_0))
     return ChartSpec(
