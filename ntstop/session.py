@@ -66,7 +66,11 @@ class Session:
         self.path, self._source = _open(target)
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._caught_up = threading.Event()
+        self._answer = threading.Condition()
+        self._asked = 0
+        """How often somebody has asked whether all is read."""
+        self._answered = 0
+        """The last of these questions that is answered with yes."""
         self._evidence_at = 0.0
         self._gone: set[int] = set()
 
@@ -109,15 +113,17 @@ class Session:
             self._look_for_evidence(time.monotonic())
         finally:
             self._source.close()
-        self._caught_up.set()
 
     def wait_for_end(self, timeout: float = 10.0) -> bool:
         """Wait until all that has been recorded by now is read.
 
         False when that took longer than `timeout` seconds, or the reading has ended (see `error`).
         """
-        self._caught_up.clear()
-        return self.error is None and self._caught_up.wait(timeout) and self.error is None
+        with self._answer:
+            self._asked += 1
+            question = self._asked
+            self._answer.wait_for(lambda: self._answered >= question or self.error is not None, timeout)
+            return self._answered >= question
 
     def _run(self) -> None:
         try:
@@ -132,8 +138,9 @@ class Session:
             self._source.close()
 
     def _turn(self) -> None:
-        asked = not self._caught_up.is_set()
-        if asked:
+        # Read before polling: what is on disk when the question is put will have been read when nothing more comes.
+        question = self._asked
+        if question > self._answered:
             self._source.refresh()
         arrivals = self._source.poll(_POLL)
         self._apply(arrivals)
@@ -141,12 +148,14 @@ class Session:
         if status != self.status:
             self.status = status
             self.version += 1
-        done = asked and not arrivals and status.complete
+        done = question > self._answered and not arrivals and status.complete
         if done:
             self._evidence_at = 0.0
         self._look_for_evidence(time.monotonic())
         if done:
-            self._caught_up.set()
+            with self._answer:
+                self._answered = question
+                self._answer.notify_all()
 
     def _apply(self, arrivals: list[Arrival]) -> None:
         waiting = iter(arrivals)
@@ -187,7 +196,8 @@ class Session:
     def _fail(self, text: str) -> None:
         self.error = text
         self.version += 1
-        self._caught_up.set()
+        with self._answer:
+            self._answer.notify_all()
 
 
 def _open(target: str | Path | Source) -> tuple[Path | None, Source]:

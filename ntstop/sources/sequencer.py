@@ -6,6 +6,8 @@ from ntstop_probe.wire import Frame
 
 PATIENCE = 2.0
 """Seconds to wait for a frame that neither the socket nor the recording has; then it is lost."""
+_FIRST = 1
+"""Number of a writer's first frame."""
 MOST_HELD = 4096
 """Frames kept while an earlier one is missing; more than that are dropped, to be read from the recording."""
 
@@ -63,7 +65,8 @@ class Sequencer:
             self._gap_since = None
             return []
         if self._next is None:
-            self._next = min(self._held)
+            # The first that we hear may not be the first there was.
+            self._next = min(_FIRST, min(self._held))
         if self._next not in self._held:
             if self._gap_since is None:
                 self._gap_since = now

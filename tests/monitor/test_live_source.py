@@ -321,3 +321,12 @@ def test_what_the_recording_lacks_is_taken_from_the_socket_in_its_place() -> Non
     sequencer.put(frame(2))
     assert [given.sequence for given in sequencer.through([frame(3), frame(4)])] == [2, 3, 4]
     assert sequencer.lost == 0
+
+
+def test_a_stream_that_is_heard_from_its_middle_has_a_gap_before() -> None:
+    sequencer = Sequencer()
+    sequencer.put(frame(3))
+    assert sequencer.take(0.0) == [] and sequencer.gap
+    assert [given.sequence for given in sequencer.through([frame(1), frame(2)])] == [1, 2]
+    assert [given.sequence for given in sequencer.take(0.0)] == [3]
+    assert sequencer.lost == 0
