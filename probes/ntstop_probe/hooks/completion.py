@@ -9,8 +9,8 @@ from collections.abc import Callable
 from ..outbox import Outbox
 from ..rows import LayerRow, StepRow
 from .readback import Readback, Ticket
+from .readings import Reading, Readings
 from .sample import LayerSample
-from .steps import Reading, Readings
 
 MAX_HELD = 8
 """Steps a row is held back for its numbers; after that it goes out without them."""
@@ -29,7 +29,7 @@ class Completion:
 
     def step(self, row: StepRow, readings: Readings, sample: LayerSample | None = None) -> None:
         """A step has closed. `sample`: the layers as they were in it."""
-        if not self._held and sample is None and _ready(readings):
+        if sample is None and not self._held and _ready(readings):
             _fill(row, readings)
             self._outbox.put(row)
             return
@@ -66,10 +66,10 @@ class Completion:
 def _ready(readings: Readings) -> bool:
     for losses in readings.losses:
         for loss in losses:
-            if loss.__class__ is not float and loss is not None and not loss.ready:  # type: ignore[union-attr]
+            if not (loss is None or isinstance(loss, float) or loss.ready):
                 return False
     for norm, _ in readings.norms:
-        if norm.__class__ is not float and norm is not None and not norm.ready:  # type: ignore[union-attr]
+        if not (norm is None or isinstance(norm, float) or norm.ready):
             return False
     scale = readings.scale
     return scale is None or isinstance(scale, float) or scale.ready
@@ -87,10 +87,15 @@ def number(reading: Reading) -> float | None:
 
 
 def _fill(row: StepRow, readings: Readings) -> None:
-    for index, losses in enumerate(readings.losses):
+    for name, losses in zip(LOSS_NAMES, readings.losses, strict=False):
+        if len(losses) == 1:
+            value = number(losses[0])
+            if value is not None:
+                row.losses[name] = value
+            continue
         numbers = [value for value in map(number, losses) if value is not None]
         if numbers:
-            row.losses[LOSS_NAMES[index]] = numbers[0] if len(numbers) == 1 else sum(numbers) / len(numbers)
+            row.losses[name] = sum(numbers) / len(numbers)
     if readings.norms:
         numbers = [value for value in (number(norm) for norm, _ in readings.norms) if value is not None]
         if len(numbers) == len(readings.norms):

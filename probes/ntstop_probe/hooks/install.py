@@ -9,8 +9,6 @@ import time
 import weakref
 from typing import Any
 
-import torch
-
 from ..outbox import Outbox
 from ..progress import Progress
 from ..traceable import wrap_clip, wrap_total_norm
@@ -61,8 +59,9 @@ class Hooks:
         self._hooks = TorchHooks(outbox, progress, settings, self._facts)
 
     def arm(self) -> None:
-        """Done by `arm`; twice would measure twice."""
+        """Done by `arm`, and to be done again only after `disarm`: the count of steps goes on."""
         hooks = self._hooks
+        hooks.active = True
         self._progress.saw_torch = True
         before, after = optimizer_hooks(hooks)
         wrappers = {
@@ -75,7 +74,7 @@ class Hooks:
         }
         hooks.patched.apply(
             {name: functools.partial(wrap, hooks) for name, wrap in wrappers.items()},
-            {"optimizer_pre": torch._disable_dynamo(before), "optimizer_post": torch._disable_dynamo(after)},
+            {"optimizer_pre": before, "optimizer_post": after},
         )
 
     def disarm(self, forked: bool = False) -> None:

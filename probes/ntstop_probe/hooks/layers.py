@@ -15,8 +15,8 @@ from .interval import SampleInterval
 from .naming import Layer, find_model, name_layers
 from .norms import UpdateProbe, norms
 from .readback import Readback
+from .readings import Reading
 from .sample import LayerSample
-from .steps import Reading
 
 NORM_SHARE = 0.7
 """Of the budget; the update ratio, which copies parameters, has the rest."""
@@ -72,7 +72,8 @@ class LayerSampler:
         self._ratio_due = RATIO_EARLY[0]
         self._sample: LayerSample | None = None
         self._done: set[int] = set()
-        self._update: tuple[list[int], UpdateProbe] | None = None
+        self.update: tuple[list[int], UpdateProbe] | None = None
+        """An update that is being looked at: `after` has something to do."""
         self._spent = 0.0
         self._ratio_spent = 0.0
         self._forced = 0
@@ -145,7 +146,7 @@ class LayerSampler:
     def _announce(self) -> None:
         self._schema += 1
         self._sample = None
-        self._update = None
+        self.update = None
         layers = self._layers
         self._put(
             SchemaRow(
@@ -196,25 +197,20 @@ class LayerSampler:
         self._spent += norms_done - started
         if ratio and ordinal >= self._ratio_due:
             parameters = [self._layers[index].ref() for index in known.indices]
-            self._update = (known.indices, UpdateProbe(parameters))
+            self.update = (known.indices, UpdateProbe(parameters))
             self._ratio_spent += time.monotonic() - norms_done
 
     def after(self) -> None:
         """The step that `before` was told of is done."""
-        if self._update is None:
+        if self.update is None:
             return
         started = time.monotonic()
-        (indices, probe), self._update = self._update, None
+        (indices, probe), self.update = self.update, None
         if self._sample is not None:
             for positions, block in probe.finish():
                 layers = [indices[position] for position in positions]
                 self._sample.updates.append((layers, self._readback.read_block(block)))
         self._ratio_spent += time.monotonic() - started
-
-    @property
-    def updating(self) -> bool:
-        """`after` has something to do."""
-        return self._update is not None
 
     def _read_norms(
         self,
@@ -249,7 +245,7 @@ class LayerSampler:
         sample, self._sample = self._sample, None
         if sample is None:
             return None
-        self._update = None
+        self.update = None
         self._done.clear()
         step_time = self._progress.step_time
         if self._ratio_spent:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from .readback import Ticket
-from .steps import Reading
+from .readings import Reading
 
 Block = list[float] | Ticket | None
 """Numbers that are there, are coming, or were lost."""

@@ -2,17 +2,19 @@
 
 Pure: no torch and no clock of its own. Every event comes with its time; all time from the first event on is booked to
 exactly one phase of exactly one step, so the phases of a step add up to its duration. A stretch whose meaning is known
-only afterwards (a fetch: for training, or for an evaluation?) waits as a *gap* or a *visit* until the next event tells.
+only afterwards waits: as a *gap* for the event that ends it, as a *visit* until it is known what a fetch was for.
+
+This runs on the training thread several times a step, mostly with cold caches: some lines are repeated to save calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Protocol
 
 from ..progress import Progress
 from ..rows import EventRow, StepRow
+from .readings import Reading, Readings
+from .visits import Visit, Visits
 
 FETCH, BACKWARD, OPTIMIZER = "data", "backward", "optimizer"
 MAX_REPEATS = 16
@@ -24,57 +26,11 @@ SMOOTHING = 0.1
 """Weight of the newest step in `Progress.step_time`."""
 
 
-class Ticket(Protocol):
-    """A number on its way from a device. `ready` turns True when `value` (None: lost) is final."""
-
-    @property
-    def ready(self) -> bool: ...
-
-    @property
-    def value(self) -> float | None: ...
-
-
-Reading = float | Ticket | None
-"""A number that is there, is coming, or could not be read."""
-
-
-@dataclass(slots=True)
-class Readings:
-    """The numbers of a step as they were read; the row gets what they come to."""
-
-    losses: list[list[Reading]]
-    """For each optimizer that had backwards of its own before its step: their roots."""
-    norms: list[tuple[Reading, float | None]]
-    """Gradient norms before clipping, and what they were clipped to (None: not clipped)."""
-    scale: Reading = None
-
-
-@dataclass(slots=True)
-class _Visit:
-    """Fetches from one iterator that no backward followed so far."""
-
-    data: float = 0.0
-    gap: float = 0.0
-    count: int = 0
-    ended: bool = False
-    blind: bool = False
-    """A fetch happened with gradients switched off."""
-
-
-@dataclass(slots=True)
-class _Tail:
-    """What happened since the last optimizer step: it belongs to the step that the next one will belong to."""
-
-    phases: dict[str, float] = field(default_factory=dict)
-    losses: list[Reading] = field(default_factory=list)
-    norms: list[tuple[Reading, float | None]] = field(default_factory=list)
-    micro: int = 0
-
-
 class StepMachine:
     """Turns the events of a training loop into `StepRow`s (through `emit`) and `EventRow`s (through `tell`).
 
-    Never raises, whatever the order of the events. Times are monotonic seconds and never go back.
+    Never raises, whatever the order of the events. Times are monotonic seconds and never go back. What has happened
+    since the last optimizer step is kept apart (`_tail_…`): it belongs to the step that the next one will belong to.
     """
 
     def __init__(
@@ -92,21 +48,25 @@ class StepMachine:
         self._at: float | None = None
         self._begin = 0.0
         self._cut = 0.0
+        """End of the last optimizer step."""
         self._gap = 0.0
         self._stack: list[str] = []
+        """What is going on, outermost first; empty in a gap."""
         self._user: list[str] = []
         self._fetching: Hashable = None
         self._fetch_time = 0.0
         self._fetch_blind = False
-        self._pending: _Visit | None = None
-        self._pending_from: Hashable = None
-        self._trained: Hashable = None
-        self._visits: dict[Hashable, _Visit] = {}
+        self._pending: Hashable = None
+        """Iterator of the last fetch, while no backward has followed; its time is still in `_fetch_time`."""
+        self._visits = Visits()
         self._depth = 0
         self._closure = False
         self._closure_roots = 0
         self._optimizer: Hashable = None
-        self._tail = _Tail()
+        self._tail_phases: dict[str, float] = {}
+        self._tail_losses: list[Reading] = []
+        self._tail_norms: list[tuple[Reading, float | None]] = []
+        self._tail_micro = 0
         self._open()
 
     def _open(self) -> None:
@@ -132,15 +92,22 @@ class StepMachine:
             if self._stack[-1] is not OPTIMIZER or self._closure:
                 return
             self._lose_optimizer()
-        self._settle_gap()
+        if self._pending is not None:
+            self._leave_pending()
+        else:
+            self._book("other", self._gap)
+            self._gap = 0.0
         if self._optimizers:
-            self._book_visits(None)
+            if self._visits.undecided:
+                self._decide_visits(None)
             self._close(now, whole=True)
         self._stack.append(FETCH)
         self._fetching = iterator
         self._fetch_time = 0.0
         self._fetch_blind = not grad_enabled
-        self._enter("eval" if self._is_visiting(iterator) else "data", now)
+        progress = self._progress
+        progress.phase = "data" if grad_enabled and not self._visits.goes_on(iterator) else "eval"
+        progress.since = now
 
     def next_end(self, now: float, iterator: Hashable, exhausted: bool = False, failed: bool = False) -> None:
         """`iterator` gave a batch, or had none left (`exhausted`), or raised (`failed`)."""
@@ -149,66 +116,57 @@ class StepMachine:
             return
         self._stack.pop()
         self._fetching = None
-        if not (exhausted or failed):
-            self._pending = _Visit(self._fetch_time, 0.0, 1, False, self._fetch_blind)
-            self._pending_from = iterator
-            self._enter("eval" if self._is_visiting(iterator) else "forward", now)
+        progress = self._progress
+        progress.since = now
+        if exhausted or failed:
+            self._end_iterator(now, iterator, exhausted)
+            progress.phase = "other"
             return
-        visit = self._visits.get(iterator)
-        if visit is not None:
-            visit.gap += self._fetch_time
-            visit.ended = True
-            if visit.count > 1 and iterator is not self._trained:
-                del self._visits[iterator]
-                self._book_evaluation(visit)
-        else:
+        self._pending = iterator
+        # What the fetch began as, the stretch after it goes on as.
+        progress.phase = "forward" if progress.phase == "data" else "eval"
+
+    def _end_iterator(self, now: float, iterator: Hashable, exhausted: bool) -> None:
+        visited, evaluation = self._visits.end(iterator, self._fetch_time)
+        if not visited:
             self._book("other", self._fetch_time)
-        if exhausted and iterator is self._trained:
-            self._trained = None
+        if evaluation is not None:
+            self._book_evaluation(now, evaluation)
+        if exhausted and iterator is self._visits.trained:
+            self._visits.trained = None
             self._tell(EventRow(now, "epoch", ordinal=self.ordinal, data={"epoch": self.epoch}))
             self.epoch += 1
-        self._enter("other", now)
 
-    def _is_visiting(self, iterator: Hashable) -> bool:
-        if self._fetch_blind:
-            return True
-        return self.loader and iterator is not self._trained and iterator in self._visits
-
-    def _settle_gap(self) -> None:
-        """What the gap was, now that it ends without a backward or an optimizer step."""
-        pending = self._pending
-        if pending is None:
-            self._book("other", self._gap)
-        else:
-            visit = self._visits.setdefault(self._pending_from, _Visit())
-            visit.data += pending.data
-            visit.gap += self._gap
-            visit.count += 1
-            visit.blind = visit.blind or pending.blind
-            self._pending = None
+    def _leave_pending(self) -> None:
+        """No backward followed the last fetch."""
+        self._visits.add(self._pending, self._fetch_time, self._gap, self._fetch_blind)
+        self._pending = None
         self._gap = 0.0
 
-    def _book_visits(self, trained: Hashable) -> None:
-        """Decide what the fetches were for that no backward followed.
+    def _use_pending(self, gap_phase: str) -> None:
+        """The last fetch was for training."""
+        self._book(FETCH, self._fetch_time)
+        self._book(gap_phase, self._gap)
+        self._gap = 0.0
+        self.loader = True
+        self._visits.trained = trained = self._pending
+        self._pending = None
+        if self._visits.undecided:
+            self._decide_visits(trained)
 
-        Several in a row from one iterator, or all it had, or any with gradients off: an evaluation. Otherwise data
-        for training: a pre-fetch, a skipped batch, one of several loaders that are read side by side.
-        """
-        visits, self._visits = self._visits, {}
-        for iterator, visit in visits.items():
-            ours = iterator is trained or iterator is self._trained
-            if visit.blind or (not ours and (visit.count > 1 or visit.ended)):
-                self._book_evaluation(visit)
+    def _decide_visits(self, trained: Hashable) -> None:
+        for evaluation, visit in self._visits.decide(trained):
+            if evaluation:
+                self._book_evaluation(self._at or 0.0, visit)
             else:
-                self._book("data", visit.data)
+                self._book(FETCH, visit.data)
                 self._book("other", visit.gap)
 
-    def _book_evaluation(self, visit: _Visit) -> None:
+    def _book_evaluation(self, now: float, visit: Visit) -> None:
         duration = visit.data + visit.gap
         self._book("eval", duration)
-        event = EventRow(self._now, "evaluation", ordinal=self.ordinal, duration=duration)
-        event.data["batches"] = visit.count
-        self._tell(event)
+        data: dict[str, object] = {"batches": visit.count}
+        self._tell(EventRow(now, "evaluation", ordinal=self.ordinal, duration=duration, data=data))
 
     # Backward
 
@@ -217,39 +175,36 @@ class StepMachine:
         self._account(now)
         if self._user:
             return
-        if self._stack:
-            if self._stack[-1] is not OPTIMIZER:
+        stack = self._stack
+        if stack:
+            if stack[-1] is not OPTIMIZER:
                 return
             if not self._closure:
                 self._lose_optimizer()
-        if not self._stack:
-            self._begin_backward_of_loop()
-            self._tail.losses.append(loss)
+        if not stack:
+            if self._pending is not None and not self._fetch_blind:
+                self._use_pending("forward")
+            else:
+                self._begin_without_fetch()
+            self._tail_losses.append(loss)
         else:
             # A line search evaluates its closure many times: the first is the loss at the present weights.
             self._closure_roots += 1
             if self._closure_roots == 1:
-                self._tail.losses.append(loss)
-        self._tail.micro += 1
-        self._stack.append(BACKWARD)
-        self._enter("backward", now)
+                self._tail_losses.append(loss)
+        self._tail_micro += 1
+        stack.append(BACKWARD)
+        progress = self._progress
+        progress.phase = BACKWARD
+        progress.since = now
 
-    def _begin_backward_of_loop(self) -> None:
-        pending, gap = self._pending, self._gap
-        if pending is not None and not pending.blind:
-            self._book("data", pending.data)
-            self._pending = None
-            self.loader = True
-            self._trained = self._pending_from
-            self._book_visits(self._trained)
-        else:
-            if pending is not None:
-                self._gap = 0.0
-                self._settle_gap()
-            if self._visits:
-                self._book_visits(None)
+    def _begin_without_fetch(self) -> None:
+        gap, self._gap = self._gap, 0.0
+        if self._pending is not None:
+            self._leave_pending()
+        if self._visits.undecided:
+            self._decide_visits(None)
         self._book("forward" if self.loader else "input+forward", gap)
-        self._gap = 0.0
 
     def backward_end(self, now: float) -> None:
         """The backward returned or raised."""
@@ -259,7 +214,9 @@ class StepMachine:
             return
         while stack.pop() is not BACKWARD:
             self._depth = 0
-        self._enter("optimizer" if stack else "other", now)
+        progress = self._progress
+        progress.phase = OPTIMIZER if stack else "other"
+        progress.since = now
 
     # Optimizer
 
@@ -269,71 +226,77 @@ class StepMachine:
         if self._user:
             # Training inside a phase ends the phase's claim on the time.
             self._user.clear()
-        top = self._stack[-1] if self._stack else None
-        if top is OPTIMIZER:
+        stack = self._stack
+        if not stack:
+            self._settle_before_optimizer()
+        elif stack[-1] is OPTIMIZER:
             self._depth += 1
             return
-        if top is FETCH:
+        elif stack[-1] is FETCH:
             return
-        if top is None:
-            self._settle_before_optimizer()
         if optimizer in self._stepped:
             self._repeats += 1
             if not self.loader or self._repeats > MAX_REPEATS:
                 self.loader = False
                 self._close(self._cut, whole=False)
-        self._stack.append(OPTIMIZER)
+        stack.append(OPTIMIZER)
         self._depth = 1
         self._closure = closure
         self._closure_roots = 0
         self._optimizer = optimizer
-        self._enter("optimizer", now)
+        progress = self._progress
+        progress.phase = OPTIMIZER
+        progress.since = now
 
     def _settle_before_optimizer(self) -> None:
-        pending = self._pending
-        if pending is not None and not pending.blind:
+        if self._pending is None:
+            self._book("other", self._gap)
+            self._gap = 0.0
+        elif self._fetch_blind:
+            self._leave_pending()
+        else:
             # Gradients came some way that is not seen: the batch was for training all the same.
-            self._book("data", pending.data)
-            self._pending = None
-            self.loader = True
-            self._trained = self._pending_from
-        elif pending is not None:
-            self._settle_gap()
-        if self._visits:
-            self._book_visits(None)
-        self._book("other", self._gap)
-        self._gap = 0.0
+            self._use_pending("other")
+        if self._visits.undecided:
+            self._decide_visits(None)
 
     def optimizer_end(self, now: float, optimizer: Hashable, lrs: list[float | None] | None = None) -> None:
         """`optimizer` is done with its step, with `lrs` in force, one a parameter group."""
         self._account(now)
-        if not self._stack or self._stack[-1] is not OPTIMIZER:
+        stack = self._stack
+        if not stack or stack[-1] is not OPTIMIZER:
             return
         self._depth -= 1
         if self._depth > 0:
             return
-        self._stack.pop()
-        self._count_step(now, self._optimizer, lrs)
-        self._enter("backward" if self._stack else "other" if self.loader else "input+forward", now)
-
-    def _count_step(self, now: float, optimizer: Hashable, lrs: list[float | None] | None) -> None:
-        tail = self._tail
-        phases = self._phases
-        if phases:
-            for phase, seconds in tail.phases.items():
-                phases[phase] = phases.get(phase, 0.0) + seconds
-        else:
-            self._phases = tail.phases
+        stack.pop()
         if lrs and self._optimizers < MAX_LOSSES:
             self._name_lrs(lrs)
-        if tail.losses and len(self._losses) < MAX_LOSSES:
-            self._losses.append(tail.losses)
-        self._norms += tail.norms
-        self._micro += tail.micro
+        self._count_step(now)
+        progress = self._progress
+        progress.phase = BACKWARD if stack else "other" if self.loader else "input+forward"
+        progress.since = now
+
+    def _count_step(self, now: float) -> None:
+        if self._phases:
+            phases = self._phases
+            for phase, seconds in self._tail_phases.items():
+                phases[phase] = phases.get(phase, 0.0) + seconds
+        else:
+            self._phases = self._tail_phases
+        self._tail_phases = {}
+        if self._tail_losses:
+            if len(self._losses) < MAX_LOSSES:
+                self._losses.append(self._tail_losses)
+            self._tail_losses = []
+        if self._tail_norms:
+            self._norms += self._tail_norms
+            self._tail_norms = []
+        self._micro += self._tail_micro
+        self._tail_micro = 0
         self._optimizers += 1
-        self._stepped.add(optimizer)
+        self._stepped.add(self._optimizer)
         self._cut = now
-        self._tail = _Tail()
 
     def _name_lrs(self, lrs: list[float | None]) -> None:
         for group, lr in enumerate(lrs):
@@ -351,7 +314,7 @@ class StepMachine:
 
     def note_norm(self, norm: Reading, limit: float | None = None) -> None:
         """The gradient norm before clipping to `limit` (None: nobody clips), of what the next optimizer step uses."""
-        self._tail.norms.append((norm, limit))
+        self._tail_norms.append((norm, limit))
 
     def note_scale(self, scale: Reading, skipped: bool | None) -> None:
         """The loss scale of the last optimizer step, and whether it was skipped, where that is known."""
@@ -362,31 +325,28 @@ class StepMachine:
     @property
     def clipped(self) -> list[tuple[Reading, float | None]]:
         """Norms noted since the last optimizer step."""
-        return self._tail.norms
+        return self._tail_norms
+
+    # What is not training
 
     def own_work(self, now: float) -> None:
         """Since the last event the probe itself was at work: that is nobody's phase."""
-        at, self._at = self._at, now
-        if at is not None:
-            self._book(self._user[-1] if self._user else "other", now - at)
-
-    # Phases the user names
+        if self._at is not None:
+            self._book(self._user[-1] if self._user else "other", now - self._at)
+            self._at = now
 
     def phase_begin(self, now: float, name: str) -> None:
         """All time is `name`'s until the phase ends, or an optimizer steps in it."""
         self._account(now)
         self._user.append(name)
-        self._enter(name, now)
+        self._progress.enter(name, now)
 
     def phase_end(self, now: float) -> None:
         """The innermost phase ends."""
         self._account(now)
-        if not self._user:
-            return
-        self._user.pop()
-        self._enter(self._user[-1] if self._user else "other", now)
-
-    # The end
+        if self._user:
+            self._user.pop()
+            self._progress.enter(self._user[-1] if self._user else "other", now)
 
     def finish(self, now: float) -> None:
         """No more events will come: close the open step at its last optimizer step, and forget the rest."""
@@ -394,37 +354,40 @@ class StepMachine:
             return
         self._account(now)
         self._stack.clear()
-        self._settle_gap()
-        self._book_visits(None)
+        if self._pending is not None:
+            self._leave_pending()
+        self._decide_visits(None)
         if self._optimizers:
             self._close(self._cut, whole=False)
         self._user.clear()
-        self._tail = _Tail()
-        self._begin = now
-        self._enter("idle", now)
+        self._tail_phases = {}
+        self._tail_losses = []
+        self._tail_norms = []
+        self._tail_micro = 0
+        self._gap = 0.0
+        self._begin = self._cut = now
+        self._progress.enter("idle", now)
 
     # Bookkeeping
 
     def _account(self, now: float) -> None:
         """Book the time since the last event to where the loop stood."""
-        at, self._at = self._at, now
-        self._now = now
+        at = self._at
+        self._at = now
         if at is None:
             self._begin = self._cut = now
-            return
-        seconds = now - at
-        if self._user:
-            self._book(self._user[-1], seconds)
+        elif self._user:
+            self._book(self._user[-1], now - at)
         elif not self._stack:
-            self._gap += seconds
+            self._gap += now - at
         elif self._stack[-1] is FETCH:
-            self._fetch_time += seconds
+            self._fetch_time += now - at
         else:
-            self._book(self._stack[-1], seconds)
+            self._book(self._stack[-1], now - at)
 
     def _book(self, phase: str, seconds: float) -> None:
         if seconds > 0.0:
-            phases = self._tail.phases
+            phases = self._tail_phases
             phases[phase] = phases.get(phase, 0.0) + seconds
 
     def _lose_optimizer(self) -> None:
@@ -432,27 +395,27 @@ class StepMachine:
         self._stack.clear()
         self._depth = 0
 
-    def _enter(self, phase: str, now: float) -> None:
-        self._progress.phase = phase
-        self._progress.since = now
-
     def _close(self, cut: float, whole: bool) -> None:
         """End the open step at `cut`; `whole`: with the time since the last optimizer step, else without."""
         phases = self._phases
         if whole:
-            for phase, seconds in self._tail.phases.items():
+            for phase, seconds in self._tail_phases.items():
                 phases[phase] = phases.get(phase, 0.0) + seconds
-            self._tail.phases = {}
+            self._tail_phases = {}
         duration = cut - self._begin
         row = StepRow(
             self.ordinal,
             cut,
             duration,
-            epoch=self.epoch if self.loader else None,
-            micro=self._micro,
-            optimizers=self._optimizers,
-            lrs=self._lrs,
-            phases=phases,
+            None,
+            self.epoch if self.loader else None,
+            None,
+            None,
+            self._micro,
+            self._optimizers,
+            {},
+            self._lrs,
+            phases,
             skipped=self._skipped,
         )
         readings = Readings(self._losses, self._norms, self._scale)
@@ -463,9 +426,7 @@ class StepMachine:
         progress.steps = self.ordinal
         usual = duration - phases.get("eval", 0.0) - phases.get("checkpoint", 0.0)
         known = progress.step_time
-        if known is None or self.ordinal <= self._first + 2:
-            # The first step also compiles, allocates and starts workers.
-            progress.step_time = usual
-        else:
-            progress.step_time = known + SMOOTHING * (usual - known)
+        # The first step also compiles, allocates and starts workers.
+        early = known is None or self.ordinal <= self._first + 2
+        progress.step_time = usual if early else known + SMOOTHING * (usual - known)  # type: ignore[operator]
         self._emit(row, readings)

@@ -1,0 +1,31 @@
+"""Numbers of a step, as they were read: there already, or on their way from a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Pending(Protocol):
+    """A number on its way from a device. Once `ready`, `value` (None: lost) is final."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def value(self) -> float | None: ...
+
+
+Reading = float | Pending | None
+"""A number that is there, is coming, or could not be read."""
+
+
+@dataclass(slots=True)
+class Readings:
+    """The numbers of a step; its row gets what they come to."""
+
+    losses: list[list[Reading]]
+    """For each optimizer that had backwards of its own before its step: their roots."""
+    norms: list[tuple[Reading, float | None]]
+    """Gradient norms before clipping, and what they were clipped to (None: not clipped)."""
+    scale: Reading = None
