@@ -66,6 +66,14 @@ class Feed:
         """Whether the socket has spoken lately."""
         return now - self._heard < SILENCE
 
+    def rest(self, now: float) -> float:
+        """Seconds until `poll` may find something that nobody calls `hear` for."""
+        if self.look_now or not self.complete:
+            return 0.0
+        if self.live(now) and not self.sequencer.gap:
+            return SILENCE - (now - self._heard)
+        return max(0.0, self._look_at - now)
+
     def hear(self, frame: Frame, now: float) -> None:
         """Take in a frame from the socket; a welcome (a frame without records) is only a sign of life."""
         self._heard = now

@@ -18,6 +18,7 @@ from .subscriber import Subscriber
 _DISCOVER_EVERY = 1.0
 """Seconds between two looks for new processes."""
 _NAP = 0.05
+"""Seconds between two looks at the files, at least."""
 
 
 class RunSource:
@@ -71,7 +72,9 @@ class RunSource:
             left = deadline - time.monotonic()
             if arrivals or left <= 0:
                 return arrivals
-            wait = min(left, _NAP)
+            now = time.monotonic()
+            rest = min((feed.rest(now) for feed in self._feeds.values()), default=_NAP)
+            wait = min(left, max(rest, _NAP))
 
     def refresh(self) -> None:
         """Look at all recordings with the next `poll`, even while their sockets speak."""
@@ -87,7 +90,8 @@ class RunSource:
 
     def _listen(self, wait: float) -> None:
         if self._subscriber is None:
-            time.sleep(wait)
+            if wait > 0:
+                time.sleep(wait)
             return
         now = time.monotonic()
         for frame in self._subscriber.receive(wait):
