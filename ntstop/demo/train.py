@@ -19,7 +19,7 @@ from ntstop.demo.fault_names import FAULTS
 from ntstop.demo.faults import Fault
 from ntstop.demo.model import CharTransformer, Corpus, Windows, read_corpus, weighted_loss
 
-BATCH = 32
+BATCH = 16
 PEAK_RATE = 1e-3
 WARMUP = 50
 EVALUATE_EVERY = 100
@@ -33,6 +33,8 @@ def main(arguments: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if options.leashed:
         threading.Thread(target=_stop_when_input_closes, daemon=True).start()
+    # Half of the cores at most: threads that wait for a core which the viewer has make a step ten times as long.
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // 2)))
     torch.manual_seed(options.seed)
     train(read_corpus(), options.steps, Fault(options.fault, options.at), Path(options.checkpoint))
 
