@@ -68,7 +68,7 @@ def list_runs(as_json: bool, show_all: bool) -> int:
     return list_runs(as_json=as_json, show_all=show_all)
 
 
-@ntstop.command("run", context_settings=PASS_ON)
+@ntstop.command("run", context_settings=PASS_ON, short_help="Start a training command with the probe in it.")
 @click.option("--watch", is_flag=True, help="Open the terminal too; the command's output goes to a file.")
 @click.option("--title", help="A title for people.")
 @click.option("--name", "run", metavar="RUN_ID", help="The run's id; that of an older run makes this its next attempt.")
@@ -84,7 +84,7 @@ def run_command(watch: bool, title: str | None, run: str | None, command: tuple[
     return run_command(command, watch=watch, title=title, run=run)
 
 
-@ntstop.command("demo", epilog=_FAULTS_HELP)
+@ntstop.command("demo", epilog=_FAULTS_HELP, short_help="Train a small real transformer beside the terminal.")
 @click.option("--fault", type=click.Choice(sorted(FAULTS)), help="A real fault to switch on (see below).")
 @click.option("--at", type=click.IntRange(min=1), metavar="N", help="Step from which the fault acts.  [150, or half]")
 @click.option("--steps", type=click.IntRange(min=2), metavar="N", help="Steps to train.  [3000; headless 300]")
