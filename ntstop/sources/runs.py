@@ -165,10 +165,10 @@ def _read_or_say(path: Path) -> RunEntry:
 def _read_process(folder: Path, now: float) -> ProcessEntry:
     info = _info(folder)
     if info is not None and info.protocol > PROTOCOL:
-        return _newer(folder, info, info.protocol)
+        raise SourceError(f"{folder}: {newer_protocol(info.protocol)}")
     tail = read_tail(folder)
     if tail.newer is not None:
-        return _newer(folder, info, tail.newer)
+        raise SourceError(f"{folder}: {newer_protocol(tail.newer)}")
     last_activity = max(
         filter(None, (tail.written, tail.heartbeat.wall if tail.heartbeat else None)),
         default=info.wall if info else None,
@@ -203,10 +203,6 @@ def _judge(info: ProcessInfo | None, tail: Tail, last_activity: float | None, no
         last_activity=last_activity,
         now=now,
     )
-
-
-def _newer(folder: Path, info: ProcessInfo | None, protocol: int) -> ProcessEntry:
-    raise SourceError(f"{folder}: {newer_protocol(protocol)}")
 
 
 def _info(folder: Path) -> ProcessInfo | None:
