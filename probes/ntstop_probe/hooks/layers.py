@@ -70,7 +70,8 @@ class LayerSampler:
         self.next_due = 0 if enabled else 1 << 62
         """The first step to look at: the hook compares it with the open step, and calls only then."""
         self._ratio_due = RATIO_EARLY[0]
-        self._sample: LayerSample | None = None
+        self.sample: LayerSample | None = None
+        """What was seen in the open step."""
         self._done: set[int] = set()
         self.update: tuple[list[int], UpdateProbe] | None = None
         """An update that is being looked at: `after` has something to do."""
@@ -145,7 +146,7 @@ class LayerSampler:
 
     def _announce(self) -> None:
         self._schema += 1
-        self._sample = None
+        self.sample = None
         self.update = None
         layers = self._layers
         self._put(
@@ -187,9 +188,9 @@ class LayerSampler:
         first = not self._done
         self._urgent = False
         self._done.add(id(optimizer))
-        sample = self._sample
+        sample = self.sample
         if sample is None:
-            sample = self._sample = LayerSample(self._schema, len(self._layers), self._interval.steps)
+            sample = self.sample = LayerSample(self._schema, len(self._layers), self._interval.steps)
         self._read_norms(sample, optimizer, known.indices, _one_clipping(noted), counted=True)
         if first and self._orphans:
             self._read_norms(sample, None, self._orphans, None, counted=False)
@@ -206,10 +207,10 @@ class LayerSampler:
             return
         started = time.monotonic()
         (indices, probe), self.update = self.update, None
-        if self._sample is not None:
+        if self.sample is not None:
             for positions, block in probe.finish():
                 layers = [indices[position] for position in positions]
-                self._sample.updates.append((layers, self._readback.read_block(block)))
+                self.sample.updates.append((layers, self._readback.read_block(block)))
         self._ratio_spent += time.monotonic() - started
 
     def _read_norms(
@@ -242,7 +243,7 @@ class LayerSampler:
 
     def take(self, ordinal: int) -> LayerSample | None:
         """The step `ordinal` has closed: what was seen in it, and when to look next."""
-        sample, self._sample = self._sample, None
+        sample, self.sample = self.sample, None
         if sample is None:
             return None
         self.update = None

@@ -33,6 +33,45 @@ class StepMachine:
     since the last optimizer step is kept apart (`_tail_…`): it belongs to the step that the next one will belong to.
     """
 
+    __slots__ = (
+        "_at",
+        "_begin",
+        "_closure",
+        "_closure_roots",
+        "_cut",
+        "_depth",
+        "_emit",
+        "_fetch_blind",
+        "_fetch_time",
+        "_fetching",
+        "_first",
+        "_gap",
+        "_losses",
+        "_lrs",
+        "_micro",
+        "_norms",
+        "_optimizer",
+        "_optimizers",
+        "_pending",
+        "_phases",
+        "_progress",
+        "_repeats",
+        "_scale",
+        "_skipped",
+        "_stack",
+        "_stepped",
+        "_tail_losses",
+        "_tail_micro",
+        "_tail_norms",
+        "_tail_phases",
+        "_tell",
+        "_user",
+        "_visits",
+        "epoch",
+        "loader",
+        "ordinal",
+    )
+
     def __init__(
         self, emit: Callable[[StepRow, Readings], None], tell: Callable[[EventRow], None], progress: Progress
     ) -> None:
@@ -106,7 +145,8 @@ class StepMachine:
         self._fetch_time = 0.0
         self._fetch_blind = not grad_enabled
         progress = self._progress
-        progress.phase = "data" if grad_enabled and not self._visits.goes_on(iterator) else "eval"
+        visiting = not grad_enabled or (self._visits.undecided and self._visits.goes_on(iterator))
+        progress.phase = "eval" if visiting else FETCH
         progress.since = now
 
     def next_end(self, now: float, iterator: Hashable, exhausted: bool = False, failed: bool = False) -> None:
@@ -124,7 +164,7 @@ class StepMachine:
             return
         self._pending = iterator
         # What the fetch began as, the stretch after it goes on as.
-        progress.phase = "forward" if progress.phase == "data" else "eval"
+        progress.phase = "forward" if progress.phase is FETCH else "eval"
 
     def _end_iterator(self, now: float, iterator: Hashable, exhausted: bool) -> None:
         visited, evaluation = self._visits.end(iterator, self._fetch_time)
@@ -228,7 +268,11 @@ class StepMachine:
             self._user.clear()
         stack = self._stack
         if not stack:
-            self._settle_before_optimizer()
+            if self._pending is None and not self._visits.undecided:
+                self._book("other", self._gap)
+                self._gap = 0.0
+            else:
+                self._settle_before_optimizer()
         elif stack[-1] is OPTIMIZER:
             self._depth += 1
             return
@@ -249,16 +293,14 @@ class StepMachine:
         progress.since = now
 
     def _settle_before_optimizer(self) -> None:
-        if self._pending is None:
-            self._book("other", self._gap)
-            self._gap = 0.0
-        elif self._fetch_blind:
+        if self._pending is not None and self._fetch_blind:
             self._leave_pending()
-        else:
+        elif self._pending is not None:
             # Gradients came some way that is not seen: the batch was for training all the same.
             self._use_pending("other")
-        if self._visits.undecided:
-            self._decide_visits(None)
+        self._decide_visits(None)
+        self._book("other", self._gap)
+        self._gap = 0.0
 
     def optimizer_end(self, now: float, optimizer: Hashable, lrs: list[float | None] | None = None) -> None:
         """`optimizer` is done with its step, with `lrs` in force, one a parameter group."""
@@ -271,7 +313,10 @@ class StepMachine:
             return
         stack.pop()
         if lrs and self._optimizers < MAX_LOSSES:
-            self._name_lrs(lrs)
+            if self._optimizers or len(lrs) > 1:
+                self._name_lrs(lrs)
+            elif lrs[0] is not None:
+                self._lrs["lr"] = lrs[0]
         self._count_step(now)
         progress = self._progress
         progress.phase = BACKWARD if stack else "other" if self.loader else "input+forward"

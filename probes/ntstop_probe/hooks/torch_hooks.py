@@ -36,6 +36,8 @@ TAKEOVER = 1.0
 """Seconds between two looks whether the training thread is still alive, when another one trains."""
 
 _clock = time.monotonic
+_is_finite = math.isfinite
+_Tensor = torch.Tensor
 
 
 class TorchHooks:
@@ -116,7 +118,8 @@ class TorchHooks:
     # What the machine hands on
 
     def _step_closed(self, row: StepRow, readings: Readings) -> None:
-        self._completion.step(row, readings, self.layers.take(row.ordinal))
+        layers = self.layers
+        self._completion.step(row, readings, None if layers.sample is None else layers.take(row.ordinal))
 
     def _late_nonfinite(self) -> None:
         self.layers.force(self.machine.ordinal)
@@ -143,25 +146,25 @@ class TorchHooks:
 
     def read_root(self, root: Any) -> Reading:
         """The value at the root of a backward; None when it is no single number that may be read."""
-        if root.__class__ is not torch.Tensor:
-            if not isinstance(root, (list, tuple)) or len(root) != 1 or root[0].__class__ is not torch.Tensor:
+        if root.__class__ is not _Tensor:
+            if not isinstance(root, (list, tuple)) or len(root) != 1 or root[0].__class__ is not _Tensor:
                 return None
             root = root[0]
-        if root.numel() != 1:
-            return None
         unscaled = self.unscaled
         if unscaled is not None:
             self.unscaled = None
             if unscaled[0]() is root:
                 root = unscaled[1]
         try:
-            value = self.readback.read(root)
+            if root.is_cpu:
+                value = root.item() if root.numel() == 1 else None
+                if value.__class__ is float and not _is_finite(value):
+                    self.layers.force(self.machine.ordinal)
+                return value if value.__class__ is float else None
+            return self.readback.read(root) if root.numel() == 1 else None
         except (RuntimeError, TypeError, ValueError):
             # A fake or functorch tensor: it has no value.
             return None
-        if value.__class__ is float and not math.isfinite(value):
-            self.layers.force(self.machine.ordinal)
-        return value
 
     def norm_measured(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Clipping is about to measure a norm, of this type."""
@@ -301,7 +304,8 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
             return
         now = _clock()
         try:
-            closure = _has_closure(args, kwargs)
+            # Without more arguments than the optimizer itself there is none.
+            closure = (len(args) > 1 or bool(kwargs)) and _has_closure(args, kwargs)
             machine.optimizer_begin(now, id(optimizer), closure)
             if machine.ordinal >= layers.next_due or id(optimizer) not in known:
                 look(optimizer, closure)
@@ -317,7 +321,8 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
             hooks.optimizer_steps += 1
             groups = optimizer.param_groups
             if len(groups) == 1:
-                lrs = [_number(groups[0].get("lr"))]
+                lr = groups[0].get("lr")
+                lrs = [lr if lr.__class__ is float else _number(lr)]
             else:
                 lrs = [_number(group.get("lr")) for group in groups[:MAX_GROUPS]]
             machine.optimizer_end(now, id(optimizer), lrs)
