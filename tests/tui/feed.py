@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+import time
+from collections import deque
+from collections.abc import Sequence
 
+from ntstop.sources.base import Arrival, SourceStatus
 from ntstop_probe.wire import (
     Allocator,
     Device,
@@ -174,3 +178,32 @@ def training(
             records += [device(t), allocator(t)]
         records.append(heartbeat(t, last))
     return records
+
+
+class FedSource:
+    """A source that says what it is given: `give` records, and they arrive."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self.status = SourceStatus(live=True, complete=True)
+        self._waiting: deque[Record] = deque(records)
+        self._sequence = 0
+
+    def give(self, records: Sequence[Record]) -> None:
+        """Let these arrive with the next poll."""
+        self._waiting.extend(records)
+
+    def poll(self, timeout: float) -> list[Arrival]:
+        """What was given since the last time."""
+        if not self._waiting:
+            time.sleep(min(timeout, 0.02))
+        arrivals = []
+        while self._waiting:
+            arrivals.append(Arrival(WRITER, self._sequence, self._waiting.popleft()))
+            self._sequence += 1
+        return arrivals
+
+    def refresh(self) -> None:
+        """There is no recording to look at."""
+
+    def close(self) -> None:
+        """Nothing is held."""

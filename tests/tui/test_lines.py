@@ -92,12 +92,14 @@ def test_a_focused_title_is_marked_by_a_glyph() -> None:
     assert plain.rstrip().endswith("train 2.31 ─")
 
 
-def test_a_title_without_room_drops_its_last_values_whole() -> None:
+def test_a_title_without_room_drops_its_last_values_whole_but_keeps_its_note() -> None:
     values = [value("1.5", key="first"), value("2.5", key="second"), value("3.5", key="third")]
     line = draw_title("loss", values, 34).text()
     assert "first 1.5" in line and "third" not in line
     assert len(line) == 34
-    assert draw_title("loss", values, 34, ascii_only=True).text().isascii()
+    noted = draw_title("loss", values, 34, note="step 1,200").text()
+    assert "step 1,200" in noted and "first 1.5" in noted and "second" not in noted
+    assert draw_title("loss", [value("1.5", key="…")], 34, ascii_only=True).text().isascii()
 
 
 def test_hints_go_from_the_right_but_help_and_quit_stay() -> None:

@@ -93,9 +93,11 @@ class Overview(Screen[None]):
             gathered = self._due() if process is not None else []
             if process is not None and gathered:
                 markers = markers_of(process, self._findings)
-                for pane in gathered:
+                # The loss last: its axis begins where that of the layers below it does.
+                for pane in reversed(gathered):
                     pane.gather(process, view, markers)
-                self._align(gathered)
+                    if isinstance(pane, LayersPane):
+                        self.query_one(LossPane).indent(pane.axis_start)
         for pane in gathered:
             pane.present()
         self._say(facts, has_steps=process is not None and process.steps > 0)
@@ -118,12 +120,6 @@ class Overview(Screen[None]):
         due = [pane for pane in due if due is panes or self._versions.get(pane) != self.session.version]
         self._versions.update(dict.fromkeys(due, self.session.version))
         return due
-
-    def _align(self, panes: list[Pane]) -> None:
-        """Let the step axes of panes that stand below each other begin in one column."""
-        layers = next((pane for pane in panes if isinstance(pane, LayersPane)), None)
-        if layers is not None:
-            self.query_one(LossPane).indent(layers.axis_start)
 
     def _copy_findings(self) -> None:
         engine = self.session.engine

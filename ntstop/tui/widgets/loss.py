@@ -110,14 +110,15 @@ class LossPane(Pane):
 
     def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
         """The window of each curve; at the cursor the values as they were measured."""
-        self.spec = loss_spec(process.series, view, self.chart.dot_columns or 2, markers)
+        spec = loss_spec(process.series, view, self.chart.dot_columns or 2, markers)
+        self.spec = replace(spec, gutter=self.chart.spec.gutter)
         self.exact = view.cursor is not None
         self.measured = [process.series[trace.label].y_at(view.cursor or 0.0) for trace in self.spec.traces]
         self.note = _note(view)
 
     def indent(self, gutter: int) -> None:
-        """Begin the step axis `gutter` cells from the left, as the pane below does."""
-        self.spec = replace(self.spec, gutter=max(gutter, ChartSpec().gutter))
+        """From the next `gather` on, begin the step axis `gutter` cells from the left, as the pane below does."""
+        self.chart.spec = replace(self.chart.spec, gutter=max(gutter, ChartSpec().gutter))
 
     def present(self) -> None:
         """The chart, and each curve's key and value in the title."""
@@ -130,14 +131,14 @@ class LossPane(Pane):
             values.append(((keys[trace.kind], trace.ink), (label, Ink.TEXT), (number(at, 6), Ink.STRONG)))
         bad = sum(int(trace.nonfinite.sum()) for trace in self.spec.traces if trace.nonfinite is not None)
         if bad:
-            values.append(value(f"{count(bad)} not finite", Ink.NONFINITE))
+            values.insert(1, value(f"{'x' if plain else '✕'} {count(bad)}", Ink.NONFINITE))
         self.head(values, self.note)
         self.chart.show(self.spec)
 
 
 def _note(view: StepView) -> str:
     """What the keys have set, in words."""
-    words = [] if view.cursor is None else [f"at step {count(view.cursor)}"]
+    words = [] if view.cursor is None else [f"step {count(view.cursor)}"]
     words += ["log"] if view.log else []
     if view.smoothing != "light":
         words.append("raw" if view.smoothing == "off" else "strongly smoothed")

@@ -49,28 +49,30 @@ def draw_title(
 ) -> Picture:
     """`── name note ───────── values ──`; the focused pane is marked by a glyph, not by colour alone.
 
-    Where there is no room, first the note goes, then the last values.
+    Where there is no room, first the last values go, then the note, then the first value.
     """
     line, mark = ("-", ">") if ascii_only else ("─", "▸")
     picture = Picture.blank(width, 1)
     if not width:
-        return plain_if(ascii_only, picture)
+        return picture
     picture.write(0, 0, line * width, Ink.AXIS)
-    column = picture.write(0, 1, (mark if focused else line) + " ", Ink.STRONG if focused else Ink.AXIS, width)
+    column = picture.write(0, 1, (mark if focused else line) + " ", Ink.STRONG if focused else Ink.AXIS)
     column = picture.write(0, column, name + " ", Ink.STRONG if focused else Ink.TEXT)
+    room = width - 3 - column
     kept = list(values)
-    while kept and _cells(kept) > width - 3 - column:
+    said = cell_width(safe(note)) + 1 if note else 0
+    while len(kept) > 1 and _cells(kept) + said > room:
         kept.pop()
-    if note and column + cell_width(safe(note)) + 4 < width - _cells(kept):
+    if said and said + _cells(kept) <= room:
         picture.write(0, column, note + " ", Ink.DIM)
-    if kept:
-        column = picture.write(0, width - 2 - _cells(kept), "")
+    if kept and _cells(kept) <= room:
+        column = width - 2 - _cells(kept)
         for pieces in kept:
             column = picture.write(0, column, " ")
             for text, ink in pieces:
                 column = picture.write(0, picture.write(0, column, " "), text, ink)
         picture.write(0, column, " ")
-    return picture
+    return plain_if(ascii_only, picture)
 
 
 class PaneTitle(PictureWidget):
