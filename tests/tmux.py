@@ -31,7 +31,8 @@ class Terminal:
 
     def __init__(self, command: Sequence[str], *, columns: int = 120, rows: int = 40, **environment: str) -> None:
         require_tmux()
-        self._socket = f"ntstop-{secrets.token_hex(4)}"
+        # In the folder of this test, which goes with it.
+        self._socket = f"{os.environ['XDG_RUNTIME_DIR']}/tmux-{secrets.token_hex(2)}"
         variables = {**os.environ, "TERM": "xterm-256color", **environment}
         # The shell stays, so that the last screen can still be read.
         script = f"{shlex.join(command)}; echo exit code $?; exec sleep 600"
@@ -53,7 +54,7 @@ class Terminal:
             raise AssertionError(f"{text!r} did not come; the screen:\n{self.screen()}") from None
 
     def _tmux(self, *words: str, env: dict[str, str] | None = None) -> str:
-        command = ["tmux", "-L", self._socket, *words]
+        command = ["tmux", "-S", self._socket, *words]
         return subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=30).stdout
 
     def __enter__(self) -> Terminal:
