@@ -34,6 +34,10 @@ from .card import CardScreen
 
 TICK = 0.25
 """Seconds from one look at the session to the next."""
+TURNS = ("loss", "", "phases", "", "loss", "", "layers", "", "loss", "", "phases", "", "loss", "", "host", "")
+"""Whose turn it is to be drawn at each tick while nobody presses a key: the loss once a second, the rest less often."""
+STATUS_TICKS = 2
+"""Ticks from one look at the status to the next."""
 
 
 class Overview(Screen[None]):
@@ -48,7 +52,7 @@ class Overview(Screen[None]):
         self.output_path = output_path
         self.view = StepView()
         self._drawn: Hashable = None
-        self._versions: dict[Pane, int] = {}
+        self._versions: dict[str | None, int] = {}
         self._turn = 0
         self._findings: Sequence[Finding] = ()
         self._findings_version = -1
@@ -100,10 +104,11 @@ class Overview(Screen[None]):
                         self.query_one(LossPane).indent(pane.axis_start)
         for pane in gathered:
             pane.present()
-        self._say(facts, has_steps=process is not None and process.steps > 0)
+        if gathered or self._turn % STATUS_TICKS == 0:
+            self._say(facts, has_steps=process is not None and process.steps > 0)
 
     def _due(self) -> list[Pane]:
-        """The panes to draw: all when the axis or the size has changed, else the next one that has not seen the news.
+        """The panes to draw: all when the axis or the size has changed, else the one whose turn it is, if it has news.
 
         One at a time, because textual repaints everything between two places of one row that change together.
         """
@@ -111,15 +116,14 @@ class Overview(Screen[None]):
         key = (self.view.key, self.view.window, self.size)
         if key != self._drawn:
             self._drawn = key
-            due = panes
-        elif self.view.frozen is None:
-            due = panes[self._turn % len(panes) :][:1] if panes else []
-        else:
-            due = []
-        self._turn += 1
-        due = [pane for pane in due if due is panes or self._versions.get(pane) != self.session.version]
-        self._versions.update(dict.fromkeys(due, self.session.version))
-        return due
+            self._versions = dict.fromkeys((pane.id for pane in panes), self.session.version)
+            return panes
+        self._turn = (self._turn + 1) % len(TURNS)
+        name, version = TURNS[self._turn], self.session.version
+        if self.view.frozen is not None or self._versions.get(name) == version:
+            return []
+        self._versions[name] = version
+        return [pane for pane in panes if pane.id == name]
 
     def _copy_findings(self) -> None:
         engine = self.session.engine

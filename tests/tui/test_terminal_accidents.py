@@ -1,0 +1,162 @@
+"""`ntstop RUN` in a real terminal beside a real training: how it looks, how it ends, and what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ntstop.sources.base import SourceError
+from ntstop.sources.runs import read_run
+from tests.helpers import wait_until
+from tests.tmux import Terminal, require_tmux
+
+NTSTOP = str(Path(sys.executable).with_name("ntstop"))
+SHELL = "exit code"
+
+
+@dataclass
+class Job:
+    """A training that goes on for the whole module."""
+
+    process: subprocess.Popen[bytes]
+    environment: dict[str, str]
+
+    @property
+    def last_step(self) -> int:
+        """The newest step on disk."""
+        try:
+            return read_run(Path(self.environment["NTSTOP_HOME"]) / "runs" / "job").last_step or 0
+        except SourceError:
+            return 0
+
+    def open(self, columns: int = 120, rows: int = 40, **environment: str) -> Terminal:
+        """`ntstop job` in a terminal."""
+        return Terminal([NTSTOP, "job"], columns=columns, rows=rows, **{**self.environment, **environment})
+
+    def is_going_on(self) -> bool:
+        """Whether it still makes steps."""
+        before = self.last_step
+        wait_until(lambda: self.last_step > before, 60, 0.2, "another step of the job")
+        return self.process.poll() is None
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[Job]:
+    require_tmux()
+    folder = tempfile.mkdtemp(prefix="nts-")
+    environment = {
+        "NTSTOP_HOME": f"{folder}/home",
+        "XDG_RUNTIME_DIR": folder,
+        "NTSTOP_RUN_ID": "job",
+        "OMP_NUM_THREADS": "1",
+        "COLORTERM": "truecolor",
+    }
+    command = [sys.executable, "-m", "ntstop.demo.train", "--steps", "100000"]
+    process = subprocess.Popen(command, env={**os.environ, **environment}, cwd=folder, stdout=subprocess.DEVNULL)
+    started = Job(process, environment)
+    try:
+        wait_until(lambda: started.last_step >= 5, 90, 0.2, "the first steps of the job")
+        yield started
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def viewers(terminal: Terminal) -> list[psutil.Process]:
+    """The `ntstop` processes that run in this terminal."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.cmdline()[1:] == [NTSTOP, "job"]:
+                found.append(process)
+    return found
+
+
+def test_a_live_run_is_drawn_in_a_real_terminal_and_q_leaves_the_job_alive(job: Job) -> None:
+    with job.open() as terminal:
+        screen = terminal.wait_for("● LIVE")
+        terminal.wait_for("layers")
+        assert "step time" in screen or "step time" in terminal.wait_for("step time")
+        terminal.keys("q")
+        screen = terminal.wait_for(f"{SHELL} 0")
+        assert "LIVE" not in screen, "the screen from before is back"
+    assert job.is_going_on()
+
+
+def test_sigterm_and_sighup_leave_the_screen_as_it_was(job: Job) -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        with job.open() as terminal:
+            terminal.wait_for("● LIVE")
+            (viewer,) = viewers(terminal)
+            viewer.send_signal(number)
+            screen = terminal.wait_for(f"{SHELL} {128 + number}")
+            assert "LIVE" not in screen and "\x1b" not in screen
+
+
+def test_ctrl_z_gives_the_terminal_back_and_it_comes_again(job: Job) -> None:
+    with job.open() as terminal:
+        terminal.wait_for("● LIVE")
+        (viewer,) = viewers(terminal)
+        terminal.keys("C-z")
+        wait_until(lambda: viewer.status() == psutil.STATUS_STOPPED, 20, what="the viewer is stopped")
+        assert "LIVE" not in terminal.screen()
+        viewer.send_signal(signal.SIGCONT)
+        terminal.wait_for("● LIVE")
+        terminal.keys("q")
+        terminal.wait_for(f"{SHELL} 0")
+    assert job.is_going_on()
+
+
+def test_a_tiny_terminal_gets_text(job: Job) -> None:
+    with job.open(columns=20, rows=5) as terminal:
+        assert "LIVE" in terminal.wait_for("terminal too small")
+
+
+def test_sixteen_colours_are_enough(job: Job) -> None:
+    with job.open(columns=80, rows=24, TERM="screen", COLORTERM="") as terminal:
+        screen = terminal.wait_for("● LIVE")
+        terminal.wait_for("findings")
+        assert len(screen.splitlines()) <= 24
+
+
+@pytest.mark.parametrize("ignores_hangup", [False, True])
+def test_a_terminal_that_goes_away_ends_the_viewer(job: Job, ignores_hangup: bool) -> None:
+    command = [NTSTOP, "job"]
+    if ignores_hangup:
+        command = ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command]
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execve(command[0], command, {**os.environ, **job.environment, "TERM": "xterm-256color"})
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    seen = b""
+    end = time.monotonic() + 60
+    while "● LIVE".encode() not in seen:
+        assert time.monotonic() < end, seen[-500:]
+        if select.select([master], [], [], 0.2)[0]:
+            seen += os.read(master, 65536)
+    os.close(master)
+    try:
+        wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, 20, what="the viewer has ended, and does not spin")
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    assert job.is_going_on()
