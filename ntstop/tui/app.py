@@ -31,10 +31,15 @@ class NtstopApp(App[int], inherit_bindings=False):
         self.output_path = output_path
         self.animation_level = "none"
         self.ascii_only = terminal.is_ascii_only()
-        self.few_colours = terminal.has_few_colours()
+        self._poor = terminal.has_few_colours()
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = ANSI if self.few_colours else THEMES[0].name
+        self.theme = ANSI if self._poor else THEMES[0].name
+
+    @property
+    def few_colours(self) -> bool:
+        """Whether to draw with the terminal's own 16 colours."""
+        return self._poor or self.theme == ANSI
 
     def on_mount(self) -> None:
         """Take the terminal in hand and show the overview."""

@@ -218,6 +218,16 @@ async def test_a_finding_opens_its_card_and_n_shows_where_it_began() -> None:
         await screen.shows(f"loss step {current:,.0f}")
 
 
+async def test_a_long_card_scrolls_with_the_arrows_in_a_small_terminal() -> None:
+    async with opened(feed.training(1500, nan_from=1200), NARROW) as screen:
+        await screen.shows("nonfinite-loss")
+        await screen.pilot.press("enter")
+        await screen.shows("Symptom")
+        assert "Confidence" not in screen.text
+        await screen.pilot.press("end")
+        await screen.shows("Confidence")
+
+
 async def test_names_from_the_wire_neither_break_columns_nor_speak_to_the_terminal() -> None:
     names = ["模型.层.0.权重", "emoji.🚀🔥.weight", "esc.\x1b[31mred\x1b[0m.\x07bell", "plain.weight"]
     records = feed.training(300, layer_names=names)

@@ -13,12 +13,13 @@ from textual.widgets import Static
 
 from ...diagnosis.finding import Evidence, Finding
 from .. import bindings
-from ..text import count, number, safe
+from ..text import count, safe
 
 
 class CardScreen(ModalScreen[None]):
     """Drawn over the overview; the run goes on behind it."""
 
+    AUTO_FOCUS = "#dialog"
     BINDINGS: ClassVar = bindings.LAYER_OUT
 
     def __init__(self, finding: Finding) -> None:
@@ -35,38 +36,32 @@ class CardScreen(ModalScreen[None]):
 
 def card_table(finding: Finding) -> Table:
     """The card, heading by heading; what is not known is said, not left out."""
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True, style="bold")
+    table.add_column(no_wrap=True)
     table.add_column(ratio=1)
     claim = finding.claim
     place = "" if finding.rank is None else f" on rank {finding.rank}"
     until = "" if finding.status == "open" else f", over at step {count(finding.last_step)}"
-    sections: list[tuple[str, list[str]]] = [
-        ("Symptom", [claim.symptom, f"{finding.severity}, since step {count(finding.first_step)}{until}{place}"]),
-        ("Where", [finding.where]),
-        ("Failure mode", [finding.failure_mode or "not told"]),
-        ("Hypothesis", [claim.hypothesis]),
-        ("Evidence", [f"· {evidence_line(evidence)}" for evidence in claim.evidence]),
-        ("Fix", [claim.fix]),
-        ("Confidence", [claim.confidence]),
-        ("Open questions", [f"· {question}" for question in claim.open_questions]),
+    sections: list[tuple[str, str, list[str]]] = [
+        ("Symptom", "", [claim.symptom, f"{finding.severity}, since step {count(finding.first_step)}{until}{place}"]),
+        ("Where", "", [finding.where]),
+        ("Failure mode", "", [finding.failure_mode or "–"]),
+        ("Hypothesis", "", [claim.hypothesis]),
+        ("Evidence", "·", [evidence_line(evidence) for evidence in claim.evidence]),
+        ("Fix", "", [claim.fix]),
+        ("Confidence", "", [claim.confidence]),
+        ("Open questions", "·", claim.open_questions),
     ]
-    for heading, lines in sections:
+    for heading, bullet, lines in sections:
         lines = [line for line in lines if line]
         for row, line in enumerate(lines):
-            table.add_row("" if row else heading, Text(safe(line)))
+            table.add_row("" if row else heading, bullet, Text(safe(line)))
         if lines:
-            table.add_row("", "")
+            table.add_row("", "", "")
     return table
 
 
 def evidence_line(evidence: Evidence) -> str:
-    """`text  (series at step n: value unit) [estimated]`: measured is what goes without saying."""
-    place = [evidence.series or ""]
-    if evidence.step is not None:
-        place.append(f"step {count(evidence.step)}")
-    if evidence.value is not None:
-        place.append(f"{number(evidence.value)} {evidence.unit}".rstrip())
-    detail = ", ".join(filter(None, place))
-    basis = "" if evidence.basis == "measured" else f" [{evidence.basis}]"
-    return evidence.text + (f" ({detail})" if detail else "") + basis
+    """The text, which names series, step and value itself; what was not measured says so."""
+    return evidence.text if evidence.basis == "measured" else f"{evidence.text} [{evidence.basis}]"

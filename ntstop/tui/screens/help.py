@@ -28,6 +28,7 @@ Keys = list[tuple[str, str]]
 class HelpScreen(ModalScreen[None]):
     """Drawn over the screen it explains."""
 
+    AUTO_FOCUS = "#dialog"
     BINDINGS: ClassVar = bindings.LAYER_OUT
 
     def __init__(self, about: str, groups: list[tuple[str, Keys]]) -> None:

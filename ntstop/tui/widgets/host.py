@@ -14,13 +14,13 @@ from ...run.process import ProcessState
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Marker
-from ..text import fit, size
+from ..text import clip, fit, size
 from ..view import StepView
 from .chart import PictureWidget
 from .pane import Pane, is_ascii, plain_if
 from .sparkline import spark
 
-LABEL, SPARK = 9, 12
+LABEL, SPARK = 9, 10
 MOST_ROWS = 12
 FLAT = 0.05
 """What moves by less than this share of itself is drawn flat."""
@@ -83,7 +83,7 @@ def _device_rows(index: int, at: At, recent: Recent) -> list[Row]:
     busy, used, total = at(prefix + "utilization"), at(prefix + "memory_used"), at(prefix + "memory_total")
     power, heat = at(prefix + "power"), at(prefix + "temperature")
     first = [
-        f"{busy:3.0f}%" if busy is not None else "use not measured",
+        f"{busy:.0f}%" if busy is not None else "use not measured",
         f"{power:.0f} W" if power is not None else "",
         f"{heat:.0f} °C" if heat is not None else "",
     ]
@@ -120,7 +120,7 @@ def _host_rows(at: At, recent: Recent) -> list[Row]:
     if rss is not None:
         rows.append(Row("rss", size(rss), recent("host/process_rss")))
     if children:
-        parts = [f"{children:.0f} processes", f"{children_cpu:.1f} cores" if children_cpu is not None else ""]
+        parts = [f"{children:.0f}", f"{children_cpu:.1f} cores" if children_cpu is not None else ""]
         text = _joined([*parts, size(children_rss) if children_rss is not None else ""])
         rows.append(Row("children", text, recent("host/children_cpu"), cores))
     if busy is not None:
@@ -135,7 +135,7 @@ def _of(used: float, total: float | None) -> str:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    return "  ".join(filter(None, parts))
+    return " · ".join(filter(None, parts))
 
 
 def draw_usage(rows: Sequence[Row], width: int, height: int, ascii_only: bool = False) -> Picture:
@@ -145,7 +145,7 @@ def draw_usage(rows: Sequence[Row], width: int, height: int, ascii_only: bool = 
         picture.write(place, 1, fit(row.label, LABEL), Ink.DIM)
         if len(row.recent):
             picture.write(place, LABEL + 2, _spark(row, ascii_only), row.ink)
-            picture.write(place, LABEL + SPARK + 4, row.text, Ink.TEXT)
+            picture.write(place, LABEL + SPARK + 4, clip(row.text, width - LABEL - SPARK - 4), Ink.TEXT)
         else:
             picture.write(place, LABEL + 2, row.text, row.ink)
     return plain_if(ascii_only, picture)
