@@ -26,6 +26,8 @@ GLYPHS = {
     "paused": ("‖", "=", Ink.WARNING),
 }
 """State: glyph, glyph in ASCII, ink. The word stands beside it, in capitals."""
+STUCK_SECONDS, STUCK_STEPS = 5.0, 10.0
+"""A phase older than both is told instead of the rate, which is of steps long past."""
 QUIET_SECONDS = 3.0
 """A heartbeat comes every second: data older than three of them is worth a word."""
 
@@ -55,6 +57,8 @@ class Facts:
     """What the state rests on."""
     reason: str = ""
     """Why there are no steps yet, as the probe says it."""
+    stuck: str = ""
+    """The phase that does not end, and for how long; "" when all goes on."""
     loss: float | None = None
 
 
@@ -83,7 +87,9 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
     if facts.step is not None:
         total = f" / {count(facts.total)}" if facts.total else ""
         right.append(Part(f"step {count(facts.step)}{total}", Ink.STRONG, 80))
-    if facts.state == "live" and facts.per_second:
+    if facts.stuck:
+        right.append(Part(facts.stuck, Ink.WARNING, 75))
+    elif facts.state == "live" and facts.per_second:
         right.append(Part(rate(facts.per_second), Ink.TEXT, 60))
         if facts.total and facts.step is not None and facts.total > facts.step:
             right.append(Part(f"ETA {duration((facts.total - facts.step) / facts.per_second)}", Ink.TEXT, 50))
@@ -132,6 +138,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         probe_share=beat.probe.share if beat else None,
         behind=None if view.frozen is None else round(view.last - view.frozen),
         problem=_problem(session, process),
+        stuck=_stuck(process) if state == "live" and has_steps else "",
         why=entry.why if entry else "",
         reason=beat.reason if beat else "",
         loss=loss.last_y if loss else None,
@@ -151,6 +158,14 @@ def _silence(session: Session, process: ProcessState | None) -> float | None:
     if session.entry is None or session.entry.last_activity is None:
         return None
     return time.time() - session.entry.last_activity
+
+
+def _stuck(process: ProcessState | None) -> str:
+    """A phase far longer than a step has taken lately. No judgement: whether it is a stall, the findings say."""
+    beat, rate_now = (process.heartbeat, process.rate) if process else (None, None)
+    if beat is None or not rate_now or beat.age < max(STUCK_SECONDS, STUCK_STEPS / rate_now):
+        return ""
+    return f"in {beat.phase} for {_age(beat.age)}"
 
 
 def _hardware(process: ProcessState | None) -> str:

@@ -115,7 +115,7 @@ async def test_a_run_without_a_step_says_what_it_waits_for_and_draws_when_data_c
         screen.source.give([feed.hello(), feed.heartbeat(1.0, 0, phase="start", reason="no optimizer step yet")])
         await screen.shows("gpt-small", "no optimizer step yet")
         screen.source.give(feed.training(300)[1:])
-        await screen.shows("step 299", "layers", "step time")
+        await screen.shows("step 299", "layers", "step time", "▸ loss")
         assert "waiting for" not in screen.text
 
 
@@ -216,6 +216,23 @@ async def test_a_finding_opens_its_card_and_n_shows_where_it_began() -> None:
         current = screen.overview.view.cursor
         assert current is not None
         await screen.shows(f"loss step {current:,.0f}")
+
+
+async def test_a_weightier_finding_takes_the_selection_unless_one_was_chosen() -> None:
+    async with opened(feed.training(1000)) as screen:
+        await screen.shows("▸ ○ INFO")
+        screen.source.give(feed.training(1300, nan_from=1200)[1:][-6 * (1300 - 1000) // 10 :])
+        await screen.shows("▸ ✖ CRIT")
+        await screen.pilot.press("n")
+        await screen.shows("▸ ○ INFO")
+
+
+async def test_a_phase_that_does_not_end_is_told_instead_of_the_rate() -> None:
+    async with opened(feed.training(500)) as screen:
+        await screen.shows("/s", "ETA")
+        screen.source.give([feed.heartbeat(500 * feed.STEP_SECONDS + 40, 500, phase="data", age=40.0)])
+        await screen.shows("in data for 40 s")
+        assert "ETA" not in screen.text
 
 
 async def test_a_long_card_scrolls_with_the_arrows_in_a_small_terminal() -> None:

@@ -143,7 +143,11 @@ class Overview(Screen[None]):
             self.output_path or "",
         )
         is_tiny = self.has_class("-tiny")
-        self.set_class(not has_steps or is_tiny, "-message")
+        is_message = not has_steps or is_tiny
+        if self.has_class("-message") and not is_message:
+            # Panes that were hidden have lost the focus.
+            self.call_after_refresh(self.query_one(LossPane).focus)
+        self.set_class(is_message, "-message")
         if is_tiny:
             self.query_one(Message).say(*tiny_lines(facts, self.size.width, plain))
         elif not has_steps:

@@ -78,20 +78,22 @@ class FindingsPane(Pane):
         super().__init__(id=id)
         self.rows = FindingRows()
         self.note = self.output = ""
+        self.is_chosen = False
+        """Whether the user has moved the selection."""
 
     def body(self) -> ComposeResult:
         """The rows."""
         yield self.rows
 
     def set(self, findings: Sequence[Finding], nothing: str, note: str = "", output: str = "") -> None:
-        """Show `findings`; the selected one stays selected when the order changes.
+        """Show `findings`; the one that the user chose stays selected when the order changes, else the first is.
 
         `nothing`: the words for none; `note`: what the state of the run rests on; `output`: where the job writes.
         """
         self.note, self.output = note, output
-        rows, current = self.rows, self.current
+        rows, current = self.rows, self.current if self.is_chosen else None
         places = [place for place, finding in enumerate(findings) if current and finding.id == current.id]
-        rows.selected = places[0] if places else min(rows.selected, max(len(findings) - 1, 0))
+        rows.selected = places[0] if places else 0
         rows.findings, rows.nothing = findings, nothing
         self.refresh_rows()
 
@@ -104,6 +106,7 @@ class FindingsPane(Pane):
     def select(self, offset: int) -> Finding | None:
         """Move the selection by `offset`, around the ends, and return the finding it is on."""
         if self.rows.findings:
+            self.is_chosen = True
             self.rows.selected = (self.rows.selected + offset) % len(self.rows.findings)
             self.refresh_rows()
         return self.current
