@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 
 from ..progress import Progress
 from ..rows import EventRow, StepRow
+from .ledger import MAX_LOSSES, Ledger
 from .readings import Reading, Readings
 from .visits import Visit, Visits
 
@@ -20,74 +21,38 @@ FETCH, BACKWARD, OPTIMIZER = "data", "backward", "optimizer"
 MAX_REPEATS = 16
 """Steps of one optimizer on one fetched batch that still are one step (WGAN's critic takes 5). Beyond it, the batch
 was not a mini-batch, and the loop is taken for one without a loader until the next fetch."""
-MAX_LOSSES = 8
-"""Losses and learning-rate families named in one step."""
-SMOOTHING = 0.1
-"""Weight of the newest step in `Progress.step_time`."""
 
 
-class StepMachine:
+class StepMachine(Ledger):
     """Turns the events of a training loop into `StepRow`s (through `emit`) and `EventRow`s (through `tell`).
 
-    Never raises, whatever the order of the events. Times are monotonic seconds and never go back. What has happened
-    since the last optimizer step is kept apart (`_tail_…`): it belongs to the step that the next one will belong to.
+    Never raises, whatever the order of the events. Times are monotonic seconds and never go back.
     """
 
     __slots__ = (
         "_at",
-        "_begin",
         "_closure",
         "_closure_roots",
-        "_cut",
         "_depth",
-        "_emit",
         "_fetch_blind",
         "_fetch_time",
         "_fetching",
-        "_first",
         "_gap",
-        "_losses",
-        "_lrs",
-        "_micro",
-        "_norms",
         "_optimizer",
-        "_optimizers",
         "_pending",
-        "_phases",
-        "_progress",
-        "_repeats",
-        "_scale",
-        "_skipped",
         "_stack",
-        "_stepped",
-        "_tail_losses",
-        "_tail_micro",
-        "_tail_norms",
-        "_tail_phases",
         "_tell",
         "_user",
         "_visits",
-        "epoch",
-        "loader",
-        "ordinal",
     )
 
     def __init__(
         self, emit: Callable[[StepRow, Readings], None], tell: Callable[[EventRow], None], progress: Progress
     ) -> None:
-        self._emit = emit
+        super().__init__(emit, progress)
         self._tell = tell
-        self._progress = progress
-        self.ordinal = progress.steps
-        """Number of the open step. Hooks that are armed anew go on where the ones before stopped."""
-        self.epoch = 0
-        self.loader = False
-        """A fetch has been followed by a backward: steps are cut at fetches."""
-        self._first = self.ordinal
         self._at: float | None = None
-        self._begin = 0.0
-        self._cut = 0.0
-        """End of the last optimizer step."""
+        """Time of the last event."""
         self._gap = 0.0
         self._stack: list[str] = []
         """What is going on, outermost first; empty in a gap."""
@@ -102,35 +67,22 @@ class StepMachine:
         self._closure = False
         self._closure_roots = 0
         self._optimizer: Hashable = None
-        self._tail_phases: dict[str, float] = {}
-        self._tail_losses: list[Reading] = []
-        self._tail_norms: list[tuple[Reading, float | None]] = []
-        self._tail_micro = 0
-        self._open()
-
-    def _open(self) -> None:
-        self._phases: dict[str, float] = {}
-        self._losses: list[list[Reading]] = []
-        self._norms: list[tuple[Reading, float | None]] = []
-        self._lrs: dict[str, float] = {}
-        self._micro = 0
-        self._optimizers = 0
-        self._stepped: set[Hashable] = set()
-        self._repeats = 0
-        self._scale: Reading = None
-        self._skipped: int | None = None
 
     # The loader
 
     def next_begin(self, now: float, iterator: Hashable, grad_enabled: bool = True) -> None:
         """The job asks `iterator` for a batch."""
-        self._account(now)
-        if self._user:
-            return
-        if self._stack:
-            if self._stack[-1] is not OPTIMIZER or self._closure:
+        if self._user or self._stack or self._at is None:
+            self._account(now)
+            if self._user:
                 return
-            self._lose_optimizer()
+            if self._stack:
+                if self._stack[-1] is not OPTIMIZER or self._closure:
+                    return
+                self._lose_optimizer()
+        else:
+            self._gap += now - self._at
+            self._at = now
         if self._pending is not None:
             self._leave_pending()
         else:
@@ -151,10 +103,15 @@ class StepMachine:
 
     def next_end(self, now: float, iterator: Hashable, exhausted: bool = False, failed: bool = False) -> None:
         """`iterator` gave a batch, or had none left (`exhausted`), or raised (`failed`)."""
-        self._account(now)
-        if not self._stack or self._stack[-1] is not FETCH or iterator is not self._fetching:
+        stack = self._stack
+        if self._user or not stack or stack[-1] is not FETCH or self._at is None:
+            self._account(now)
+        else:
+            self._fetch_time += now - self._at
+            self._at = now
+        if not stack or stack[-1] is not FETCH or iterator is not self._fetching:
             return
-        self._stack.pop()
+        stack.pop()
         self._fetching = None
         progress = self._progress
         progress.since = now
@@ -212,10 +169,14 @@ class StepMachine:
 
     def backward_begin(self, now: float, loss: Reading = None) -> None:
         """A backward from a root of the job's own begins; `loss` is the root's value."""
-        self._account(now)
+        stack = self._stack
+        if self._user or stack or self._at is None:
+            self._account(now)
+        else:
+            self._gap += now - self._at
+            self._at = now
         if self._user:
             return
-        stack = self._stack
         if stack:
             if stack[-1] is not OPTIMIZER:
                 return
@@ -248,10 +209,15 @@ class StepMachine:
 
     def backward_end(self, now: float) -> None:
         """The backward returned or raised."""
-        self._account(now)
         stack = self._stack
-        if BACKWARD not in stack:
-            return
+        if self._user or not stack or stack[-1] is not BACKWARD or self._at is None:
+            self._account(now)
+            if BACKWARD not in stack:
+                return
+        else:
+            phases = self._tail_phases
+            phases[BACKWARD] = phases.get(BACKWARD, 0.0) + (now - self._at)
+            self._at = now
         while stack.pop() is not BACKWARD:
             self._depth = 0
         progress = self._progress
@@ -262,11 +228,14 @@ class StepMachine:
 
     def optimizer_begin(self, now: float, optimizer: Hashable, closure: bool = False) -> None:
         """`optimizer` starts a step; `closure`: it will call back for the loss. Nested steps count as one."""
-        self._account(now)
-        if self._user:
+        stack = self._stack
+        if self._user or stack or self._at is None:
+            self._account(now)
             # Training inside a phase ends the phase's claim on the time.
             self._user.clear()
-        stack = self._stack
+        else:
+            self._gap += now - self._at
+            self._at = now
         if not stack:
             if self._pending is None and not self._visits.undecided:
                 self._book("other", self._gap)
@@ -304,10 +273,15 @@ class StepMachine:
 
     def optimizer_end(self, now: float, optimizer: Hashable, lrs: list[float | None] | None = None) -> None:
         """`optimizer` is done with its step, with `lrs` in force, one a parameter group."""
-        self._account(now)
         stack = self._stack
-        if not stack or stack[-1] is not OPTIMIZER:
-            return
+        if self._user or not stack or stack[-1] is not OPTIMIZER or self._at is None:
+            self._account(now)
+            if not stack or stack[-1] is not OPTIMIZER:
+                return
+        else:
+            phases = self._tail_phases
+            phases[OPTIMIZER] = phases.get(OPTIMIZER, 0.0) + (now - self._at)
+            self._at = now
         self._depth -= 1
         if self._depth > 0:
             return
@@ -317,36 +291,10 @@ class StepMachine:
                 self._name_lrs(lrs)
             elif lrs[0] is not None:
                 self._lrs["lr"] = lrs[0]
-        self._count_step(now)
+        self._count_step(now, self._optimizer)
         progress = self._progress
         progress.phase = BACKWARD if stack else "other" if self.loader else "input+forward"
         progress.since = now
-
-    def _count_step(self, now: float) -> None:
-        if self._phases:
-            phases = self._phases
-            for phase, seconds in self._tail_phases.items():
-                phases[phase] = phases.get(phase, 0.0) + seconds
-        else:
-            self._phases = self._tail_phases
-        self._tail_phases = {}
-        if self._tail_losses:
-            if len(self._losses) < MAX_LOSSES:
-                self._losses.append(self._tail_losses)
-            self._tail_losses = []
-        if self._tail_norms:
-            self._norms += self._tail_norms
-            self._tail_norms = []
-        self._micro += self._tail_micro
-        self._tail_micro = 0
-        self._optimizers += 1
-        self._stepped.add(self._optimizer)
-        self._cut = now
-
-    def _name_lrs(self, lrs: list[float | None]) -> None:
-        for group, lr in enumerate(lrs):
-            if lr is not None:
-                self._lrs[f"lr/{self._optimizers}.{group}" if group or self._optimizers else "lr"] = lr
 
     def optimizer_skipped(self, now: float, optimizer: Hashable) -> None:
         """A gradient scaler kept `optimizer` from stepping: the step ends all the same, marked as skipped."""
@@ -356,21 +304,6 @@ class StepMachine:
         self.optimizer_begin(now, optimizer)
         self.optimizer_end(now, optimizer)
         self._skipped = 1
-
-    def note_norm(self, norm: Reading, limit: float | None = None) -> None:
-        """The gradient norm before clipping to `limit` (None: nobody clips), of what the next optimizer step uses."""
-        self._tail_norms.append((norm, limit))
-
-    def note_scale(self, scale: Reading, skipped: bool | None) -> None:
-        """The loss scale of the last optimizer step, and whether it was skipped, where that is known."""
-        self._scale = scale
-        if skipped is not None:
-            self._skipped = max(self._skipped or 0, int(skipped))
-
-    @property
-    def clipped(self) -> list[tuple[Reading, float | None]]:
-        """Norms noted since the last optimizer step."""
-        return self._tail_norms
 
     # What is not training
 
@@ -405,12 +338,8 @@ class StepMachine:
         if self._optimizers:
             self._close(self._cut, whole=False)
         self._user.clear()
-        self._tail_phases = {}
-        self._tail_losses = []
-        self._tail_norms = []
-        self._tail_micro = 0
         self._gap = 0.0
-        self._begin = self._cut = now
+        self._forget(now)
         self._progress.enter("idle", now)
 
     # Bookkeeping
@@ -430,48 +359,7 @@ class StepMachine:
         else:
             self._book(self._stack[-1], now - at)
 
-    def _book(self, phase: str, seconds: float) -> None:
-        if seconds > 0.0:
-            phases = self._tail_phases
-            phases[phase] = phases.get(phase, 0.0) + seconds
-
     def _lose_optimizer(self) -> None:
         """The optimizer's step raised: its end was never told."""
         self._stack.clear()
         self._depth = 0
-
-    def _close(self, cut: float, whole: bool) -> None:
-        """End the open step at `cut`; `whole`: with the time since the last optimizer step, else without."""
-        phases = self._phases
-        if whole:
-            for phase, seconds in self._tail_phases.items():
-                phases[phase] = phases.get(phase, 0.0) + seconds
-            self._tail_phases = {}
-        duration = cut - self._begin
-        row = StepRow(
-            self.ordinal,
-            cut,
-            duration,
-            None,
-            self.epoch if self.loader else None,
-            None,
-            None,
-            self._micro,
-            self._optimizers,
-            {},
-            self._lrs,
-            phases,
-            skipped=self._skipped,
-        )
-        readings = Readings(self._losses, self._norms, self._scale)
-        self.ordinal += 1
-        self._begin = self._cut = cut
-        self._open()
-        progress = self._progress
-        progress.steps = self.ordinal
-        usual = duration - phases.get("eval", 0.0) - phases.get("checkpoint", 0.0)
-        known = progress.step_time
-        # The first step also compiles, allocates and starts workers.
-        early = known is None or self.ordinal <= self._first + 2
-        progress.step_time = usual if early else known + SMOOTHING * (usual - known)  # type: ignore[operator]
-        self._emit(row, readings)

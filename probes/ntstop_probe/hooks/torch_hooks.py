@@ -43,6 +43,28 @@ _Tensor = torch.Tensor
 class TorchHooks:
     """The state behind the wrappers: one training thread, its step machine and its layers."""
 
+    __slots__ = (
+        "_batch",
+        "_completion",
+        "_dynamo_told",
+        "_looked",
+        "_norm_is_2",
+        "_outbox",
+        "_settings",
+        "_tentative",
+        "active",
+        "facts",
+        "in_backward",
+        "layers",
+        "machine",
+        "optimizer_steps",
+        "owner",
+        "patched",
+        "progress",
+        "readback",
+        "unscaled",
+    )
+
     def __init__(self, outbox: Outbox, progress: Progress, settings: HookSettings, facts: ModelFacts) -> None:
         self.active = True
         self.owner: int | None = None
@@ -119,7 +141,10 @@ class TorchHooks:
 
     def _step_closed(self, row: StepRow, readings: Readings) -> None:
         layers = self.layers
-        self._completion.step(row, readings, None if layers.sample is None else layers.take(row.ordinal))
+        if layers.sample is not None:
+            self._completion.step(row, readings, layers.take(row.ordinal))
+        elif not self._completion.quick(row, readings):
+            self._completion.step(row, readings)
 
     def _late_nonfinite(self) -> None:
         self.layers.force(self.machine.ordinal)

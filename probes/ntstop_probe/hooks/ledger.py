@@ -1,0 +1,168 @@
+"""What the open step has come to so far: seconds by phase, losses, norms, rates; and the row it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from ..progress import Progress
+from ..rows import StepRow
+from .readings import Reading, Readings
+
+MAX_LOSSES = 8
+"""Losses and learning-rate families named in one step."""
+SMOOTHING = 0.1
+"""Weight of the newest step in `Progress.step_time`."""
+
+
+class Ledger:
+    """The open step. What happened since its last optimizer step is kept apart (`_tail_…`).
+
+    Without a loader it is known only when an optimizer steps again that the tail belonged to the next step.
+    """
+
+    __slots__ = (
+        "_begin",
+        "_cut",
+        "_emit",
+        "_first",
+        "_losses",
+        "_lrs",
+        "_micro",
+        "_norms",
+        "_optimizers",
+        "_phases",
+        "_progress",
+        "_repeats",
+        "_scale",
+        "_skipped",
+        "_stepped",
+        "_tail_losses",
+        "_tail_micro",
+        "_tail_norms",
+        "_tail_phases",
+        "epoch",
+        "loader",
+        "ordinal",
+    )
+
+    def __init__(self, emit: Callable[[StepRow, Readings], None], progress: Progress) -> None:
+        self._emit = emit
+        self._progress = progress
+        self.ordinal = progress.steps
+        """Number of the open step. Hooks that are armed anew go on where the ones before stopped."""
+        self.epoch = 0
+        self.loader = False
+        """A fetch has been followed by a backward: steps are cut at fetches."""
+        self._first = self.ordinal
+        self._begin = 0.0
+        self._cut = 0.0
+        """End of the last optimizer step."""
+        self._stepped: set[Hashable] = set()
+        self._tail_phases: dict[str, float] = {}
+        self._tail_losses: list[Reading] = []
+        self._tail_norms: list[tuple[Reading, float | None]] = []
+        self._tail_micro = 0
+        self._open()
+
+    def _open(self) -> None:
+        self._phases: dict[str, float] = {}
+        self._losses: list[list[Reading]] = []
+        self._norms: list[tuple[Reading, float | None]] = []
+        self._lrs: dict[str, float] = {}
+        self._micro = 0
+        self._optimizers = 0
+        self._stepped.clear()
+        self._repeats = 0
+        self._scale: Reading = None
+        self._skipped: int | None = None
+
+    def note_norm(self, norm: Reading, limit: float | None = None) -> None:
+        """The gradient norm before clipping to `limit` (None: nobody clips), of what the next optimizer step uses."""
+        self._tail_norms.append((norm, limit))
+
+    def note_scale(self, scale: Reading, skipped: bool | None) -> None:
+        """The loss scale of the last optimizer step, and whether it was skipped, where that is known."""
+        self._scale = scale
+        if skipped is not None:
+            self._skipped = max(self._skipped or 0, int(skipped))
+
+    @property
+    def clipped(self) -> list[tuple[Reading, float | None]]:
+        """Norms noted since the last optimizer step."""
+        return self._tail_norms
+
+    def _book(self, phase: str, seconds: float) -> None:
+        if seconds > 0.0:
+            phases = self._tail_phases
+            phases[phase] = phases.get(phase, 0.0) + seconds
+
+    def _count_step(self, now: float, optimizer: Hashable) -> None:
+        """An optimizer has stepped: what happened up to `now` is part of the open step."""
+        if self._phases:
+            phases = self._phases
+            for phase, seconds in self._tail_phases.items():
+                phases[phase] = phases.get(phase, 0.0) + seconds
+        else:
+            self._phases = self._tail_phases
+        self._tail_phases = {}
+        if self._tail_losses:
+            if len(self._losses) < MAX_LOSSES:
+                self._losses.append(self._tail_losses)
+            self._tail_losses = []
+        if self._tail_norms:
+            self._norms += self._tail_norms
+            self._tail_norms = []
+        self._micro += self._tail_micro
+        self._tail_micro = 0
+        self._optimizers += 1
+        self._stepped.add(optimizer)
+        self._cut = now
+
+    def _name_lrs(self, lrs: list[float | None]) -> None:
+        for group, lr in enumerate(lrs):
+            if lr is not None:
+                self._lrs[f"lr/{self._optimizers}.{group}" if group or self._optimizers else "lr"] = lr
+
+    def _forget(self, now: float) -> None:
+        """Drop what belongs to no step; the next one begins at `now`."""
+        self._tail_phases = {}
+        self._tail_losses = []
+        self._tail_norms = []
+        self._tail_micro = 0
+        self._begin = self._cut = now
+
+    def _close(self, cut: float, whole: bool) -> None:
+        """End the open step at `cut`; `whole`: with the time since the last optimizer step, else without."""
+        phases = self._phases
+        if whole:
+            for phase, seconds in self._tail_phases.items():
+                phases[phase] = phases.get(phase, 0.0) + seconds
+            self._tail_phases = {}
+        duration = cut - self._begin
+        row = StepRow(
+            self.ordinal,
+            cut,
+            duration,
+            None,
+            self.epoch if self.loader else None,
+            None,
+            None,
+            self._micro,
+            self._optimizers,
+            {},
+            self._lrs,
+            phases,
+            skipped=self._skipped,
+        )
+        readings = Readings(self._losses, self._norms, self._scale)
+        self.ordinal += 1
+        self._begin = self._cut = cut
+        self._open()
+        progress = self._progress
+        progress.steps = self.ordinal
+        usual = duration - phases.get("eval", 0.0) - phases.get("checkpoint", 0.0)
+        known = progress.step_time
+        # The first step also compiles, allocates and starts workers.
+        early = known is None or self.ordinal <= self._first + 2
+        progress.step_time = usual if early else known + SMOOTHING * (usual - known)  # type: ignore[operator]
+        self._emit(row, readings)
