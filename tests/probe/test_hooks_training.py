@@ -375,3 +375,21 @@ def test_the_table_of_patches_names_wrappers_that_exist() -> None:
         name = f"wrap_{replacement.wrapper}"
         assert hasattr(torch_hooks, name) or hasattr(traceable, name)
         assert replacement.why
+
+
+def test_disarming_from_another_thread_never_touches_the_list_that_torch_is_walking() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with armed() as probe:
+        batches = list(loader())
+        train(model, optimizer, batches)
+
+        def disarm_elsewhere(*_: Any) -> None:
+            thread = threading.Thread(target=probe.hooks.disarm)
+            thread.start()
+            thread.join()
+
+        handle = optimizer.register_step_pre_hook(disarm_elsewhere)
+        assert len(train(model, optimizer, batches)) == 4
+        handle.remove()
+        assert places()[1].__module__ == "torch.autograd"
