@@ -254,3 +254,13 @@ def test_samples_fall_on_steps_that_every_rank_shares() -> None:
 
     assert {0, 1, 2, 4, 8} <= steps(long)
     assert steps(long) <= steps(short) | {1, 2, 4}
+
+
+def test_all_fields_of_a_sample_survive_the_way_into_a_record() -> None:
+    from ntstop_probe.blocks import layers_record
+
+    model = mlp()
+    with armed(budget=1.0) as probe:
+        train(model, torch.optim.SGD(model.parameters(), lr=0.1), loader())
+    row = next(row for row in probe.layers if "update_ratio" in row.fields)
+    assert layers_record(row).columns.keys() == {"grad_norm", "grad_nonfinite", "param_norm", "update_ratio"}

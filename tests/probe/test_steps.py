@@ -270,6 +270,7 @@ def test_a_phase_the_user_names_takes_its_time_and_its_fetches() -> None:
     loop.fetch().backward().step()
     first, second = loop.finish()
     assert first.phases["eval"] == 4.0
+    assert [(event.kind, event.duration) for event in loop.events] == [("evaluation", 4.0)]
     assert second.phases["data"] == 1.0
 
 

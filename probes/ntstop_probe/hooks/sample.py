@@ -67,7 +67,7 @@ class LayerSample:
             for index, value in zip(part.indices, numbers, strict=False):
                 norm = value * factor
                 column[index] = norm
-                nonfinite[index] = float(not math.isfinite(norm))
+                nonfinite[index] = int(not math.isfinite(norm))
                 if part.counted:
                     squares = (squares or 0.0) + norm * norm
         for indices, block in self.parameters:

@@ -43,6 +43,7 @@ class StepMachine(Ledger):
         "_stack",
         "_tell",
         "_user",
+        "_user_began",
         "_visits",
     )
 
@@ -57,6 +58,7 @@ class StepMachine(Ledger):
         self._stack: list[str] = []
         """What is going on, outermost first; empty in a gap."""
         self._user: list[str] = []
+        self._user_began: list[float] = []
         self._fetching: Hashable = None
         self._fetch_time = 0.0
         self._fetch_blind = False
@@ -233,6 +235,7 @@ class StepMachine(Ledger):
             self._account(now)
             # Training inside a phase ends the phase's claim on the time.
             self._user.clear()
+            self._user_began.clear()
         else:
             self._gap += now - self._at
             self._at = now
@@ -317,13 +320,16 @@ class StepMachine(Ledger):
         """All time is `name`'s until the phase ends, or an optimizer steps in it."""
         self._account(now)
         self._user.append(name)
+        self._user_began.append(now)
         self._progress.enter(name, now)
 
     def phase_end(self, now: float) -> None:
-        """The innermost phase ends."""
+        """The innermost phase ends; an evaluation is told as an event."""
         self._account(now)
         if self._user:
-            self._user.pop()
+            name, began = self._user.pop(), self._user_began.pop()
+            if name == "eval" and name not in self._user:
+                self._tell(EventRow(now, "evaluation", ordinal=self.ordinal, duration=now - began))
             self._progress.enter(self._user[-1] if self._user else "other", now)
 
     def finish(self, now: float) -> None:
@@ -338,6 +344,7 @@ class StepMachine(Ledger):
         if self._optimizers:
             self._close(self._cut, whole=False)
         self._user.clear()
+        self._user_began.clear()
         self._gap = 0.0
         self._forget(now)
         self._progress.enter("idle", now)
