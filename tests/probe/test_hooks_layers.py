@@ -264,3 +264,18 @@ def test_all_fields_of_a_sample_survive_the_way_into_a_record() -> None:
         train(model, torch.optim.SGD(model.parameters(), lr=0.1), loader())
     row = next(row for row in probe.layers if "update_ratio" in row.fields)
     assert layers_record(row).columns.keys() == {"grad_norm", "grad_nonfinite", "param_norm", "update_ratio"}
+
+
+def test_a_tensor_that_cannot_be_measured_costs_the_layers_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise NotImplementedError("no norm for this kind")
+
+    monkeypatch.setattr(norms_module, "local", broken)
+    model = mlp()
+    with armed() as probe:
+        losses = train(model, torch.optim.SGD(model.parameters(), lr=0.1), loader())
+        losses += train(model, torch.optim.SGD(model.parameters(), lr=0.1), loader())
+    assert [step.losses["loss"] for step in probe.steps] == losses
+    assert probe.layers == []
+    assert probe.progress.disabled == ["layers: NotImplementedError: no norm for this kind"]
+    assert len(probe.events("warning")) == 1

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from ntstop_probe.hooks import torch_hooks
+from ntstop_probe.hooks import wrappers
 
 from .training import armed, data, loader, loss_of, mlp, train
 
@@ -373,7 +373,7 @@ def test_the_table_of_patches_names_wrappers_that_exist() -> None:
 
     for replacement in patches.REPLACEMENTS:
         name = f"wrap_{replacement.wrapper}"
-        assert hasattr(torch_hooks, name) or hasattr(traceable, name)
+        assert hasattr(wrappers, name) or hasattr(traceable, name)
         assert replacement.why
 
 

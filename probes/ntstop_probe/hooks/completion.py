@@ -12,8 +12,9 @@ from .readback import Readback, Ticket
 from .readings import Reading, Readings
 from .sample import LayerSample
 
-MAX_HELD = 8
-"""Steps a row is held back for its numbers; after that it goes out without them."""
+MAX_HELD = 64
+"""Steps a row is held back for its numbers; after that it goes out without them. The queue of a CUDA device is about
+1,000 kernels deep, so that with small steps the host runs some dozens of them ahead."""
 LOSS_NAMES = ("loss", *(f"loss/{index}" for index in range(1, 64)))
 
 
@@ -25,12 +26,13 @@ class Completion:
         self._on_nonfinite = on_nonfinite
         """Told of a loss that turned out not to be finite when it arrived late."""
         self._readback = readback
-        self._held: deque[tuple[StepRow, Readings, LayerSample | None]] = deque()
+        self.held: deque[tuple[StepRow, Readings, LayerSample | None]] = deque()
+        """Steps that are not complete, oldest first."""
 
     def quick(self, row: StepRow, readings: Readings) -> bool:
         """The ordinary step of one loss that is there already: done, True. False: it takes `step`."""
         losses = readings.losses
-        if self._held or readings.norms or readings.scale is not None or len(losses) != 1 or len(losses[0]) != 1:
+        if self.held or readings.norms or readings.scale is not None or len(losses) != 1 or len(losses[0]) != 1:
             return False
         loss = losses[0][0]
         if not isinstance(loss, float):
@@ -41,16 +43,16 @@ class Completion:
 
     def step(self, row: StepRow, readings: Readings, sample: LayerSample | None = None) -> None:
         """A step has closed. `sample`: the layers as they were in it."""
-        if sample is None and not self._held and _ready(readings):
+        if sample is None and not self.held and _ready(readings):
             _fill(row, readings)
             self._outbox.put(row)
             return
-        self._held.append((row, readings, sample))
+        self.held.append((row, readings, sample))
         self.release()
 
     def release(self, everything: bool = False) -> None:
         """Let go what is complete, or too old (`everything`: all of it)."""
-        held = self._held
+        held = self.held
         if not held:
             return
         self._readback.poll()

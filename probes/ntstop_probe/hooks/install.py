@@ -14,7 +14,8 @@ from ..progress import Progress
 from ..traceable import wrap_clip, wrap_total_norm
 from .facts import ModelFacts
 from .settings import HookSettings
-from .torch_hooks import TorchHooks, optimizer_hooks, wrap_backward, wrap_next, wrap_scale, wrap_scaler_step
+from .torch_hooks import TorchHooks
+from .wrappers import optimizer_hooks, wrap_backward, wrap_next, wrap_scale, wrap_scaler_step
 
 __all__ = ["HookSettings", "Hooks", "ModelFacts", "arm"]
 

@@ -28,6 +28,7 @@ MAX_FORCED = 4
 FORCED_REFILL = 64
 MAX_SCANS = 4
 """Searches for the model of an optimizer, in a whole run."""
+NEVER = 1 << 62
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class LayerSampler:
         self.known: dict[int, _Known] = {}
         """By id of the optimizer; an entry goes when its optimizer does."""
         self._scans = 0
-        self.next_due = 0 if enabled else 1 << 62
+        self.next_due = 0 if enabled else NEVER
         """The first step to look at: the hook compares it with the open step, and calls only then."""
         self._ratio_due = RATIO_EARLY[0]
         self.sample: LayerSample | None = None
@@ -161,6 +162,13 @@ class LayerSampler:
         )
 
     # Looking
+
+    def switch_off(self) -> bool:
+        """Look at nothing from now on; False when that was so already."""
+        was_on, self._enabled = self._enabled, False
+        self.next_due = NEVER
+        self.sample = self.update = None
+        return was_on
 
     def force(self, ordinal: int) -> None:
         """A loss was not finite: look at this very step, unless that was done often enough."""

@@ -1,0 +1,196 @@
+"""The functions that stand in torch's place while the hooks are armed. They turn what passes into events of the step.
+
+Each does its own work inside `try`: what fails there disarms the hooks, is said once, and the job goes on. Each adds
+what it took to `Progress.cost`.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+import torch
+
+from .torch_hooks import TorchHooks
+
+MAX_GROUPS = 8
+"""Learning rates a step per optimizer: some recipes make a group for every tensor."""
+
+_clock = time.monotonic
+
+
+def wrap_next(hooks: TorchHooks, original: Any) -> Any:
+    """`_BaseDataLoaderIter.__next__`."""
+    machine, progress, facts = hooks.machine, hooks.progress, hooks.facts
+    ref, grad_enabled = weakref.ref, torch.is_grad_enabled
+
+    @functools.wraps(original)
+    def __next__(self: Any) -> Any:
+        if get_ident() != hooks.owner and not hooks.claim_fetch():
+            return original(self)
+        now = _clock()
+        token = ref(self)
+        try:
+            machine.next_begin(now, token, grad_enabled())
+        except Exception as error:
+            hooks.fail("DataLoader", error)
+        progress.cost += _clock() - now
+        try:
+            batch = original(self)
+        except BaseException as error:
+            hooks.fetch_raised(token, isinstance(error, StopIteration))
+            raise
+        if not hooks.active:
+            return batch
+        now = _clock()
+        try:
+            machine.next_end(now, token)
+            if facts.batch_size is None:
+                hooks.batch_seen(self, batch)
+        except Exception as error:
+            hooks.fail("DataLoader", error)
+        progress.cost += _clock() - now
+        return batch
+
+    return __next__
+
+
+def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
+    """`torch.autograd.backward`. Nested calls (reentrant checkpointing) are part of the outer one."""
+    machine, progress, facts = hooks.machine, hooks.progress, hooks.facts
+    read_root, claim, held, release = hooks.read_root, hooks.claim, hooks.completion.held, hooks.completion.release
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if hooks.in_backward or get_ident() != hooks.owner or not progress.saw_backward:
+            if not claim() or hooks.in_backward:
+                return original(*args, **kwargs)
+            progress.saw_backward = True
+        now = _clock()
+        hooks.in_backward = True
+        try:
+            machine.backward_begin(now, read_root(args[0] if args else kwargs.get("tensors")))
+            if facts.batch_size is None:
+                hooks.batch_trained()
+        except Exception as error:
+            hooks.fail("backward", error)
+        progress.cost += _clock() - now
+        try:
+            return original(*args, **kwargs)
+        finally:
+            hooks.in_backward = False
+            if hooks.active:
+                now = _clock()
+                try:
+                    machine.backward_end(now)
+                    if held:
+                        release()
+                except Exception as error:
+                    hooks.fail("backward", error)
+                progress.cost += _clock() - now
+
+    return backward
+
+
+def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..., None]]:
+    """The global hooks before and after an optimizer's step."""
+    machine, progress, layers, known = hooks.machine, hooks.progress, hooks.layers, hooks.layers.known
+    claim, look, look_after = hooks.claim, hooks.look, hooks.look_after
+
+    def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if (get_ident() != hooks.owner or not progress.saw_optimizer) and not claim():
+            return
+        now = _clock()
+        try:
+            # Without more arguments than the optimizer itself there is none.
+            closure = (len(args) > 1 or bool(kwargs)) and _has_closure(args, kwargs)
+            machine.optimizer_begin(now, id(optimizer), closure)
+            if machine.ordinal >= layers.next_due or id(optimizer) not in known:
+                look(optimizer, closure)
+        except Exception as error:
+            hooks.fail("optimizer", error)
+        progress.cost += _clock() - now
+
+    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if get_ident() != hooks.owner:
+            return
+        now = _clock()
+        try:
+            hooks.optimizer_steps += 1
+            groups = optimizer.param_groups
+            if len(groups) == 1:
+                lr = groups[0].get("lr")
+                lrs = [lr if lr.__class__ is float else _number(lr)]
+            else:
+                lrs = [_number(group.get("lr")) for group in groups[:MAX_GROUPS]]
+            machine.optimizer_end(now, id(optimizer), lrs)
+            if layers.update is not None or machine.ordinal >= layers.next_due:
+                look_after(optimizer, _has_closure(args, kwargs))
+        except Exception as error:
+            hooks.fail("optimizer", error)
+        progress.cost += _clock() - now
+
+    # As `torch._dynamo.disable` does, but without loading it, and without the wrapper it puts around: 2 µs a step.
+    for hook in (before_step, after_step):
+        hook._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return before_step, after_step
+
+
+def _has_closure(args: Any, kwargs: Any) -> bool:
+    return (len(args) > 1 and callable(args[1])) or (bool(kwargs) and callable(kwargs.get("closure")))
+
+
+def _number(lr: Any) -> float | None:
+    """A learning rate; one that is a tensor on a device would have to be waited for."""
+    if lr.__class__ is float:
+        return lr
+    if isinstance(lr, torch.Tensor):
+        return float(lr.item()) if lr.device.type == "cpu" and lr.numel() == 1 else None
+    return float(lr) if isinstance(lr, (int, float)) else None
+
+
+def wrap_scale(hooks: TorchHooks, original: Any) -> Any:
+    """`GradScaler.scale`: keep the loss, as a detached alias, until its backward begins."""
+
+    @functools.wraps(original)
+    def scale(self: Any, outputs: Any) -> Any:
+        scaled = original(self, outputs)
+        if get_ident() == hooks.owner and outputs.__class__ is torch.Tensor and scaled is not outputs:
+            hooks.unscaled = weakref.ref(scaled), outputs.detach()
+        return scaled
+
+    return scale
+
+
+def wrap_scaler_step(hooks: TorchHooks, original: Any) -> Any:
+    """`GradScaler.step`: a skipped step fires no hook of the optimizer, and ends the step all the same."""
+    machine = hooks.machine
+
+    @functools.wraps(original)
+    def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if get_ident() != hooks.owner or not self.is_enabled():
+            return original(self, optimizer, *args, **kwargs)
+        before, scale = hooks.optimizer_steps, None
+        try:
+            scale = None if self._scale is None else hooks.readback.read(self._scale)
+        except Exception as error:
+            hooks.fail("GradScaler", error)
+        result = original(self, optimizer, *args, **kwargs)
+        if not hooks.active:
+            return result
+        try:
+            skipped = hooks.optimizer_steps == before
+            if skipped:
+                machine.optimizer_skipped(_clock(), id(optimizer))
+            # A fused optimizer decides on the device: whether it skipped is not known here.
+            fused = getattr(optimizer, "_step_supports_amp_scaling", False)
+            machine.note_scale(scale, None if fused else skipped)
+        except Exception as error:
+            hooks.fail("GradScaler", error)
+        return result
+
+    return step
