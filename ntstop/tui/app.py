@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -79,6 +80,9 @@ def screen_text(screen: Screen[object]) -> str:
 
 def run_app(session: Session, *, title: str | None = None, output_path: str | None = None) -> int:
     """Show `session` until the user quits, and return the exit code: 0, or 128 + the signal that ended it."""
+    for name in ("COLUMNS", "LINES"):
+        # Exported by some shells and wrappers, and wrong from the first resize on; the terminal itself knows.
+        os.environ.pop(name, None)
     app = NtstopApp(session, title=title, output_path=output_path)
     app.run(mouse=False)
     return app.return_code or 0

@@ -7,7 +7,6 @@ SIGHUP was ignored (`nohup`): both are dealt with here.
 from __future__ import annotations
 
 import asyncio
-import locale
 import os
 import signal
 import sys
@@ -24,10 +23,10 @@ _GONE_SECONDS = 3.0
 
 
 def is_ascii_only(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether to draw with ASCII only: `NTSTOP_ASCII=1`, or a locale whose encoding is not UTF-8."""
+    """Whether to draw with ASCII only: `NTSTOP_ASCII=1`, or a locale in which textual cannot write anything else."""
     if environ.get("NTSTOP_ASCII", "") not in ("", "0"):
         return True
-    return "utf" not in (sys.__stdout__ or sys.stdout).encoding.lower() and "utf" not in locale.getencoding().lower()
+    return sys.__stderr__ is not None and "utf" not in sys.__stderr__.encoding.lower()
 
 
 def has_few_colours(environ: Mapping[str, str] = os.environ) -> bool:

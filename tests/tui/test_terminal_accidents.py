@@ -39,10 +39,15 @@ class Job:
     environment: dict[str, str]
 
     @property
+    def home(self) -> str:
+        """Its NTSTOP_HOME."""
+        return self.environment["NTSTOP_HOME"]
+
+    @property
     def last_step(self) -> int:
         """The newest step on disk."""
         try:
-            return read_run(Path(self.environment["NTSTOP_HOME"]) / "runs" / "job").last_step or 0
+            return read_run(Path(self.home) / "runs" / "job").last_step or 0
         except SourceError:
             return 0
 
@@ -80,14 +85,13 @@ def job() -> Iterator[Job]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def viewers(terminal: Terminal) -> list[psutil.Process]:
-    """The `ntstop` processes that run in this terminal."""
-    found = []
+def viewer_of(job: Job) -> psutil.Process:
+    """The one `ntstop` that looks at this job."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.cmdline()[1:] == [NTSTOP, "job"]:
-                found.append(process)
-    return found
+            if process.cmdline()[1:] == [NTSTOP, "job"] and process.environ().get("NTSTOP_HOME") == job.home:
+                return process
+    raise AssertionError("no viewer")
 
 
 def test_a_live_run_is_drawn_in_a_real_terminal_and_q_leaves_the_job_alive(job: Job) -> None:
@@ -105,7 +109,7 @@ def test_sigterm_and_sighup_leave_the_screen_as_it_was(job: Job) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         with job.open() as terminal:
             terminal.wait_for("● LIVE")
-            (viewer,) = viewers(terminal)
+            viewer = viewer_of(job)
             viewer.send_signal(number)
             screen = terminal.wait_for(f"{SHELL} {128 + number}")
             assert "LIVE" not in screen and "\x1b" not in screen
@@ -114,7 +118,7 @@ def test_sigterm_and_sighup_leave_the_screen_as_it_was(job: Job) -> None:
 def test_ctrl_z_gives_the_terminal_back_and_it_comes_again(job: Job) -> None:
     with job.open() as terminal:
         terminal.wait_for("● LIVE")
-        (viewer,) = viewers(terminal)
+        viewer = viewer_of(job)
         terminal.keys("C-z")
         wait_until(lambda: viewer.status() == psutil.STATUS_STOPPED, 20, what="the viewer is stopped")
         assert "LIVE" not in terminal.screen()
@@ -128,6 +132,13 @@ def test_ctrl_z_gives_the_terminal_back_and_it_comes_again(job: Job) -> None:
 def test_a_tiny_terminal_gets_text(job: Job) -> None:
     with job.open(columns=20, rows=5) as terminal:
         assert "LIVE" in terminal.wait_for("terminal too small")
+
+
+def test_a_locale_without_unicode_gets_ascii_and_exported_columns_are_not_believed(job: Job) -> None:
+    with job.open(PYTHONIOENCODING="latin-1", COLUMNS="60", LINES="12") as terminal:
+        screen = terminal.wait_for("layers")
+        assert screen.isascii() and "* LIVE" in screen
+        assert max(map(len, screen.splitlines())) > 100
 
 
 def test_sixteen_colours_are_enough(job: Job) -> None:
