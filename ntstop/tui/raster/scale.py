@@ -14,6 +14,8 @@ from .spec import Floats
 TINY = 1e-290
 """Below this a span cannot be divided into ticks; it counts as none."""
 HUGE = 1e300
+DECADES = -324.0, 308.0
+"""log10 of the smallest and the largest float."""
 FAR_OFF = 1e6
 """Heights of the axis beyond which it does not matter how far something is off it."""
 FARTHEST = 1e15
@@ -40,7 +42,7 @@ def steady_range(first: float, last: float) -> tuple[float, float]:
     if last - first < max(abs(last), 1.0) * 1e-9:
         return first, first + max(abs(first) * 1e-6, 1.0)
     leap = nice_step(last - first, 20)
-    return math.floor(first / leap) * leap, math.ceil(last / leap) * leap
+    return min(math.floor(first / leap) * leap, first), max(math.ceil(last / leap) * leap, last)
 
 
 def step_range(wanted: tuple[float, float] | None, *steps: Floats) -> tuple[float, float]:
@@ -108,6 +110,7 @@ def y_scale(low: float, high: float, log: bool, most: int) -> YScale:
     On a log axis both are log10 values.
     """
     if log:
+        low, high = (min(max(end, DECADES[0]), DECADES[1]) for end in (low, high))
         if high - low < 0.02:
             return YScale(low - 0.05, high + 0.05, True)
         leap = 0.25 if high - low > 1.5 else 0.05
