@@ -112,6 +112,7 @@ def measure(layers: bool, blocks: int, steps: int) -> dict[str, float]:
         "added, percent": 100 * statistics.median(added) / statistics.median(bare),
         "p99.5, bare": quantile(bare, 0.995),
         "p99.5, armed": quantile(armed, 0.995),
+        "steps between looks at the layers": float(probe.progress.layer_interval or 0),
         "rows dropped": float(dropped),
     }
 

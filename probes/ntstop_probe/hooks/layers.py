@@ -249,6 +249,10 @@ class LayerSampler:
                 return True
         return False
 
+    def charge(self, seconds: float) -> None:
+        """What it took to hand on the last look: the next one answers for it."""
+        self._spent += seconds
+
     def take(self, ordinal: int) -> LayerSample | None:
         """The step `ordinal` has closed: what was seen in it, and when to look next."""
         sample, self.sample = self.sample, None

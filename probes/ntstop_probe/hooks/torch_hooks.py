@@ -1,4 +1,4 @@
-"""What stands behind the wrappers: who trains, the open step, its layers, and what to do when something of ours fails."""
+"""What stands behind the wrappers: who trains, the open step, its layers, and what to do when our own part fails."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ class TorchHooks:
     def _step_closed(self, row: StepRow, readings: Readings) -> None:
         layers = self.layers
         if layers.sample is not None:
+            started = _clock()
             self.completion.step(row, readings, layers.take(row.ordinal))
+            layers.charge(_clock() - started)
         elif not self.completion.quick(row, readings):
             self.completion.step(row, readings)
 

@@ -254,8 +254,8 @@ class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True, frozen=True):
     t: float
     wall: float
     phase: str
-    """"start" (before the first step), "data", "forward", "backward", "optimizer", "other", "eval", "checkpoint",
-    "collective", "idle" (training has ended)."""
+    """"start" (before the first step), "data", "forward", "input+forward" (no loader), "backward", "optimizer",
+    "other", "eval", "checkpoint", "collective", "idle" (training has ended)."""
     age: float
     """Seconds in that phase."""
     ordinal: int
