@@ -89,7 +89,7 @@ def fit(text: str, width: int, *, right: bool = False, left: bool = False, ellip
 
 
 def number(value: float | None, width: int = 0) -> str:
-    """Four significant digits in at most seven cells (eight when negative), right-aligned in `width`.
+    """Three or four significant digits in at most seven cells (eight when negative), right-aligned in `width`.
 
     `2.345`, `1.23e-4`, `12.3k`, `1.23M`; None, which is "not measured", is "–", never 0.
     """
@@ -107,7 +107,7 @@ def _number(value: float | None) -> str:
     size = abs(value)
     if size == 0:
         return "0"
-    if size < 9.995e-4 or size >= 9.995e14:
+    if size < 9.995e-3 or size >= 9.995e14:
         return exponent(value, 2 if 9.995e-10 < size < 1 else 1 if 9.95e-100 < size < 9.95e99 else 0)
     if size < 9999.5:
         decimals = 3 if size < 9.9995 else 2 if size < 99.995 else 1 if size < 999.95 else 0
