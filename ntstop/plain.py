@@ -62,7 +62,9 @@ def _reason(process: ProcessState | None) -> str:
     heartbeat = process.heartbeat if process else None
     if heartbeat is None:
         return ""
-    return f": {heartbeat.reason}" if heartbeat.reason else f", in {heartbeat.phase} for {heartbeat.age:.0f} s"
+    if heartbeat.reason:
+        return f": {text.safe(heartbeat.reason)}"
+    return f", in {text.safe(heartbeat.phase)} for {text.duration(heartbeat.age)}"
 
 
 def _curves(process: ProcessState) -> Iterator[str]:

@@ -30,7 +30,7 @@ def diagnose(targets: Sequence[str], style: str) -> int:
             click.echo(f"ntstop: {error}", err=True)
             worst = UNREADABLE
             continue
-        click.echo(_render(target, session, style))
+        click.echo(render(target, session, style))
         worst = max(worst, exit_code(session.findings))
     return worst
 
@@ -62,7 +62,8 @@ def _read(target: str) -> Session:
     return session
 
 
-def _render(target: str, session: Session, style: str) -> str:
+def render(target: str, session: Session, style: str) -> str:
+    """The report in the `style` "text", "json" or "md", without the end of its last line."""
     found = report(target, run_info(session), session.engine)
     if style == "json":
         return found.to_json().decode()
@@ -74,7 +75,10 @@ def _render(target: str, session: Session, style: str) -> str:
 
 def _markdown(found: Report, session: Session) -> str:
     cards = [card.markdown(finding, reproduction_of(session.engine, finding)) for finding in session.findings]
-    return "\n".join([f"# {_headline(found)}", "", *(cards or ["Nothing found.", ""])])
+    # Made for a file, but printed: names of phases, layers and files come from the job. One line at a time, because
+    # `safe` makes one line of what it gets.
+    lines = "\n".join(cards).split("\n") if cards else ["Nothing found.", ""]
+    return "\n".join([f"# {_headline(found)}", "", *map(text.safe, lines)])
 
 
 def _headline(found: Report) -> str:

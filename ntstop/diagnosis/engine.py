@@ -164,6 +164,8 @@ def _step_block(record: wire.Steps) -> StepBlock | None:
         return items
 
     try:
+        # First of all: nothing of the length of `count` is made before a column has shown that it is meant.
+        times = values(record.t)
         steps = values(record.step)
         rates = [rate for rate in (values(column) for column in record.lrs.values()) if rate is not None]
         return StepBlock(
@@ -173,7 +175,7 @@ def _step_block(record: wire.Steps) -> StepBlock | None:
                 record.ordinal + index if steps is None or steps[index] is None else int(steps[index] or 0)
                 for index in range(count)
             ],
-            t=values(record.t) or [None] * count,
+            t=times or [None] * count,
             losses={
                 name: loss for name, column in sorted(record.losses.items()) if (loss := values(column)) is not None
             },

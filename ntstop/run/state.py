@@ -198,6 +198,8 @@ def _steps_axis(process: ProcessState, block: Steps) -> NDArray[np.float64]:
     if len(steps) != block.count:
         raise ValueError(f"{len(steps)} steps in a block of {block.count}")
     missing = np.isnan(steps)
+    if missing.all():
+        return ordinals
     if missing.any():
         known = np.flatnonzero(~missing)
         nearest = known[np.clip(np.searchsorted(known, np.arange(block.count), side="right") - 1, 0, None)]

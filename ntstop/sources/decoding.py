@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ntstop_probe.wire import PROTOCOL, Frame, Hello, decode_batch
 
 from .base import Arrival
+from .soundness import is_sound
 
 
 class Decoder:
@@ -14,7 +15,7 @@ class Decoder:
 
     def __init__(self) -> None:
         self.skipped = 0
-        """Records that could not be understood."""
+        """Records that could not be understood, or that make no sense."""
         self.newer: int | None = None
         """The writer's protocol, when it is newer than ours."""
 
@@ -30,5 +31,8 @@ class Decoder:
                 if isinstance(record, Hello) and record.protocol > PROTOCOL:
                     self.newer = record.protocol
                     break
-                arrivals.append(Arrival(frame.writer, frame.sequence, record))
+                if is_sound(record):
+                    arrivals.append(Arrival(frame.writer, frame.sequence, record))
+                else:
+                    self.skipped += 1
         return arrivals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ntstop_probe.wire import (
 )
 
 from .segments import segments
+from .soundness import is_sound
 
 _TAIL = 64 * 1024
 _MOST = 1024 * 1024
@@ -87,7 +89,7 @@ def _read_end(path: Path, tail: Tail) -> None:
 def _records(data: bytes) -> list[Record]:
     reader = FrameReader()
     frames = reader.feed(data) + reader.finish()
-    return [record for frame in frames for record in decode_batch(frame.payload)[0]]
+    return [record for frame in frames for record in decode_batch(frame.payload)[0] if is_sound(record)]
 
 
 def _take(record: Record, tail: Tail) -> None:
@@ -104,7 +106,7 @@ def _take(record: Record, tail: Tail) -> None:
             tail.exit = tail.exit or record
         elif record.kind == "exception":
             tail.exception = tail.exception or record
-    elif isinstance(record, Steps) and record.count > 0:
+    elif isinstance(record, Steps):
         _take_steps(record, tail)
 
 
@@ -112,7 +114,7 @@ def _take_steps(block: Steps, tail: Tail) -> None:
     if tail.last_step is None:
         last = _edge(block.step, -1)
         tail.last_step = int(last) if last is not None else block.ordinal + block.count - 1
-        durations = [value for value in _values(block.duration) if value]
+        durations = [value for value in _values(block.duration) if value and 0 < value < math.inf]
         tail.rate = len(durations) / sum(durations) if durations else None
     if tail.last_loss is None:
         tail.last_loss = next(

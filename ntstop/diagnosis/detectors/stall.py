@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 FLOOR = 20.0
@@ -46,8 +47,8 @@ class StepTimes:
         self._slow: dict[str, float] = {}
 
     def add(self, ordinal: int, seconds: float) -> None:
-        """One finished step."""
-        if ordinal < FIRST_STEPS:
+        """One finished step. What is no time (NaN, Inf) says nothing about the others."""
+        if ordinal < FIRST_STEPS or not 0.0 <= seconds < math.inf:
             return
         self._durations.append(seconds)
         self._stale = True

@@ -1,0 +1,57 @@
+"""Whether a record can be meant as it stands; what cannot would mislead, or break, whoever works with it.
+
+Checksums find damage; this finds what was written wrong: clocks that no clock shows, blocks whose columns are of
+another length than the block. It is looked at once, where records come in, so that nobody behind has to. Free of numpy.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+
+from ntstop_probe.wire import Column, Event, Heartbeat, Hello, Layers, Record, Steps
+
+LATEST = 1e11
+"""Seconds, 3,000 years: no clock of ours, since boot or since 1970, shows more."""
+_SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
+
+
+def is_sound(record: Record) -> bool:
+    """False for a record that has to be left out whole. A single column that does not fit is the reader's to skip."""
+    if isinstance(record, Steps):
+        return _block_is_sound(record)
+    if isinstance(record, Layers):
+        return _is_time(record.t) and all(map(_is_whole, record.columns.values()))
+    if isinstance(record, Heartbeat):
+        return _is_time(record.t) and _is_time(record.wall) and _is_time(record.age)
+    if isinstance(record, Hello):
+        return _is_time(record.t) and _is_time(record.wall)
+    if isinstance(record, Event):
+        return _is_time(record.t) and (record.duration is None or _is_time(record.duration))
+    return not hasattr(record, "t") or _is_time(record.t)
+
+
+def _is_time(seconds: float) -> bool:
+    return -LATEST < seconds < LATEST
+
+
+def _block_is_sound(block: Steps) -> bool:
+    """The times and the steps are what the rest of a block stands on."""
+    if block.count <= 0 or block.t.kind != "f8" or not _fits(block.t, block.count):
+        return False
+    if block.step is not None and (block.step.kind[0] == "f" or not _fits(block.step, block.count)):
+        return False
+    times = array.array("d", block.t.data)
+    if sys.byteorder != "little":
+        times.byteswap()
+    # A sum is quick, and becomes what one time in it is: NaN, infinite, absurd.
+    return not block.t.present and sum(map(abs, times)) < LATEST * block.count
+
+
+def _fits(column: Column, count: int) -> bool:
+    return len(column.data) == count * _SIZES[column.kind] and len(column.present) in (0, (count + 7) // 8)
+
+
+def _is_whole(column: Column) -> bool:
+    count, rest = divmod(len(column.data), _SIZES[column.kind])
+    return not rest and len(column.present) in (0, (count + 7) // 8)
