@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from typing import Any
 
 import click
@@ -113,6 +114,9 @@ def diagnose(targets: tuple[str, ...], style: str | None) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script. Bad input is one line on stderr and exit code 2; ctrl-c is 130."""
+    if not sys.warnoptions:
+        # A loss that overflows in a sum is the job's affair; its reader did not ask for numpy's opinion of it.
+        warnings.simplefilter("ignore")
     sys.exit(_run(arguments))
 
 

@@ -279,3 +279,13 @@ def test_diagnose_writes_cards_in_markdown_and_a_list_for_people() -> None:
     lines = ntstop("diagnose", "bad").stdout.splitlines()
     assert lines[0] == "bad: finished, steps 0 to 59"
     assert "✖ CRIT nonfinite-loss" in lines[1]
+
+
+def test_numbers_that_overflow_bring_no_warnings_of_numpy_to_the_screen(home: Path) -> None:
+    writer = Writer("huge")
+    writer.send(steps(0, [1.7e308] * 200))
+    writer.beat(200)
+    writer.exit(0)
+    writer.close()
+    done = ntstop("huge")
+    assert done.returncode == 0 and not done.stderr and "loss" in done.stdout
