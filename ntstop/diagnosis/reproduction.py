@@ -43,7 +43,7 @@ class Reproduction(msgspec.Struct):
             ", ".join(f"{name} {version}" for name, version in sorted(self.versions.items())),
         ]
         text = "; ".join(part for part in parts if part)
-        return f"{text}. **unreproducible**: {', '.join(self.missing)} missing" if self.missing else text
+        return f"{text}; unreproducible: {', '.join(self.missing)} missing" if self.missing else text
 
 
 def missing_parts(manifest: wire.Manifest) -> list[str]:

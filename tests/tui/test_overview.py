@@ -211,7 +211,7 @@ async def test_a_finding_opens_its_card_and_n_shows_where_it_began() -> None:
         await screen.shows("✖ CRIT", "nonfinite-loss", "✕ 300")
         await screen.pilot.press("enter")
         assert isinstance(screen.pilot.app.screen, CardScreen)
-        await screen.shows("Symptom", "Evidence", "Fix", "Confidence", "1,200")
+        await screen.shows("Symptom", "Reproduction", "Evidence", "Fix", "Confidence", "1,200")
         await screen.pilot.press("escape", "N", "n")
         current = screen.overview.view.cursor
         assert current is not None

@@ -11,9 +11,11 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from ...diagnosis.finding import Evidence, Finding
+from ...diagnosis import card
+from ...diagnosis.finding import Finding
+from ...diagnosis.reproduction import Reproduction
 from .. import bindings
-from ..text import count, safe
+from ..text import safe
 
 
 class CardScreen(ModalScreen[None]):
@@ -22,46 +24,28 @@ class CardScreen(ModalScreen[None]):
     AUTO_FOCUS = "#dialog"
     BINDINGS: ClassVar = bindings.LAYER_OUT
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Finding, how: Reproduction) -> None:
         super().__init__()
         self.finding = finding
+        self.how = how
 
     def compose(self) -> ComposeResult:
         """Two columns: the headings of the card, and the text."""
         with VerticalScroll(id="dialog") as dialog:
             dialog.border_title = self.finding.kind
             dialog.border_subtitle = "esc: back"
-            yield Static(card_table(self.finding))
+            yield Static(card_table(self.finding, self.how))
 
 
-def card_table(finding: Finding) -> Table:
+def card_table(finding: Finding, how: Reproduction) -> Table:
     """The card, heading by heading; what is not known is said, not left out."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True)
     table.add_column(ratio=1)
-    claim = finding.claim
-    place = "" if finding.rank is None else f" on rank {finding.rank}"
-    until = "" if finding.status == "open" else f", over at step {count(finding.last_step)}"
-    sections: list[tuple[str, str, list[str]]] = [
-        ("Symptom", "", [claim.symptom, f"{finding.severity}, since step {count(finding.first_step)}{until}{place}"]),
-        ("Where", "", [finding.where]),
-        ("Failure mode", "", [finding.failure_mode or "–"]),
-        ("Hypothesis", "", [claim.hypothesis]),
-        ("Evidence", "·", [evidence_line(evidence) for evidence in claim.evidence]),
-        ("Fix", "", [claim.fix]),
-        ("Confidence", "", [claim.confidence]),
-        ("Open questions", "·", claim.open_questions),
-    ]
-    for heading, bullet, lines in sections:
-        lines = [line for line in lines if line]
+    table.add_row("", "", Text(safe(card.title(finding))))
+    for heading, lines in card.fields(finding, how):
+        table.add_row("", "", "")
         for row, line in enumerate(lines):
-            table.add_row("" if row else heading, bullet, Text(safe(line)))
-        if lines:
-            table.add_row("", "", "")
+            table.add_row("" if row else heading, "·" if len(lines) > 1 else "", Text(safe(line)))
     return table
-
-
-def evidence_line(evidence: Evidence) -> str:
-    """The text, which names series, step and value itself; what was not measured says so."""
-    return evidence.text if evidence.basis == "measured" else f"{evidence.text} [{evidence.basis}]"

@@ -12,6 +12,7 @@ from textual.containers import Container
 from textual.screen import Screen
 
 from ...diagnosis.finding import Finding
+from ...diagnosis.report import reproduction_of
 from ...run.process import ProcessState
 from ...session import Session
 from .. import bindings
@@ -205,7 +206,9 @@ class Overview(Screen[None]):
         """Open the card of the chosen finding."""
         finding = self.query_one(FindingsPane).current
         if finding is not None:
-            self.app.push_screen(CardScreen(finding))
+            with self.session.lock:
+                how = reproduction_of(self.session.engine, finding)
+            self.app.push_screen(CardScreen(finding, how))
 
 
 def extent(process: ProcessState) -> tuple[float, float]:
