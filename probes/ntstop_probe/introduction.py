@@ -34,6 +34,7 @@ class Introduction:
         self._told = told
         self._facts = facts
         self._git: tuple[str | None, bool | None] = (None, None)
+        self._settled = False
         self._base = manifest.gather(identity.layout)
         self._hello = self._make()
         self._announced: registry.ProcessInfo | None = None
@@ -116,11 +117,13 @@ class Introduction:
         facts = self._facts()
         # Copied, or a list that grows would never differ from itself.
         found = {name: copy.copy(getattr(facts, name, None)) for name in _FACTS}
-        sha, dirty = self._git
+        # Looked at first: git may answer between the two.
+        settled, (sha, dirty) = self._settled, self._git
         return msgspec.structs.replace(
             self._base,
             git_sha=sha,
             git_dirty=dirty,
+            settled=settled,
             seed=manifest.torch_seed(),
             versions=manifest.versions(),
             hardware={**self._base.hardware, **self.hardware},
@@ -135,11 +138,13 @@ class Introduction:
         def ask() -> None:
             with contextlib.suppress(Exception):
                 self._git = manifest.git_state()
+            self._settled = True
 
         thread = threading.Thread(target=ask, name="ntstop-git", daemon=True)
         try:
             thread.start()
         except RuntimeError:
+            self._settled = True
             return None  # The interpreter is on its way out.
         return thread
 

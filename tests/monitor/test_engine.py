@@ -113,6 +113,15 @@ def test_late_manifest_makes_it_reproducible() -> None:
     assert only(diagnose(script.records), "unreproducible").status == "resolved"
 
 
+def test_nothing_is_called_missing_while_git_has_not_answered() -> None:
+    waiting = hello(of=manifest(git_sha=None, git_dirty=None, settled=False))
+    script = Script().add(waiting, schema()).steps(descent(400)[:50])
+    assert not diagnose(script.records).findings
+    assert not diagnose([*script.records, hello()]).findings
+    in_vain = hello(of=manifest(git_sha=None, git_dirty=None))
+    assert only(diagnose([*script.records, in_vain]), "unreproducible").status == "open"
+
+
 def test_records_whose_columns_do_not_fit_are_skipped() -> None:
     clock = wire.pack("f8", [1.0])
     assert clock is not None

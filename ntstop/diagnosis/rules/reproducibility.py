@@ -14,22 +14,27 @@ KIND = "unreproducible"
 
 @rule
 class UnreproducibleRule(Rule):
-    """unreproducible: info, once a run, with what is missing; resolved when a later manifest has it all."""
+    """unreproducible: info, once a run, with what is missing; resolved when a later manifest has it all.
+
+    Said of a process that trains, once its manifest is settled: git may answer a second after the first steps.
+    """
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._finding: Finding | None = None
 
     def hello(self, hello: wire.Hello) -> None:
-        if self._finding is not None:
+        if self._finding is not None or self.context.steps:
             self._update(hello)
 
     def steps(self, block: StepBlock) -> None:
         hello = self.context.hello
-        if self._finding is None and hello is not None and not hello.rank:
+        if self._finding is None and hello is not None:
             self._update(hello)
 
     def _update(self, hello: wire.Hello) -> None:
+        if hello.rank or not hello.manifest.settled:
+            return
         missing = missing_parts(hello.manifest)
         if not missing:
             if self._finding is not None and self._finding.status == "open":

@@ -41,6 +41,8 @@ class Manifest(msgspec.Struct, array_like=True, frozen=True):
     data_hash: str | None = None
     workers: int | None = None
     """Worker processes of the training DataLoader."""
+    settled: bool = True
+    """False while git has not answered yet: what is None may still come."""
 
 
 class Hello(msgspec.Struct, tag="hello", array_like=True, frozen=True):
