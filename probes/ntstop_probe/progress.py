@@ -22,6 +22,8 @@ class Progress:
     """Ident of the training thread."""
     cost: float = 0.0
     """Seconds the probe has spent on the training thread, in all."""
+    setup: float = 0.0
+    """Of these, what was spent once: to find the names of the layers when an optimizer takes its first step."""
     step_time: float | None = None
     """Seconds, smoothed over the last steps."""
     layer_interval: int | None = None

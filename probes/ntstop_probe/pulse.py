@@ -55,13 +55,16 @@ class Pulse:
                 viewers=viewers,
                 disabled=disabled,
                 publisher_cpu=self._own_cpu(now),
+                setup=progress.setup or None,
             ),
             reason=missing_step(progress),
         )
 
     def _cost_per_step(self) -> float | None:
         first_steps, first_cost = self._window[0]
-        steps, cost = self._progress.steps, self._progress.cost
+        steps = self._progress.steps
+        # What is spent once is no cost per step. It is counted a moment before the cost that it is part of.
+        cost = max(0.0, self._progress.cost - self._progress.setup)
         self._window.append((steps, cost))
         if steps > first_steps:
             self._cost = (cost - first_cost) / (steps - first_steps)

@@ -30,7 +30,7 @@ def test_every_step_has_its_loss_its_rate_and_phases_that_add_up() -> None:
         assert math.isclose(sum(step.phases.values()), step.duration, rel_tol=1e-9)
         assert {"data", "forward", "backward", "optimizer"} <= step.phases.keys()
     assert probe.progress.steps == 4
-    assert probe.progress.cost > 0
+    assert probe.progress.cost > probe.progress.setup > 0, "the layers were named once"
 
 
 def test_accumulated_micro_batches_are_one_step() -> None:

@@ -426,7 +426,8 @@ def test_a_sampler_that_fails_is_named_in_the_heartbeat_and_warned_of_once(
 
 def test_the_heartbeat_knows_phase_age_cost_and_share(job: Job, home: Path) -> None:
     job.progress.enter("backward", time.monotonic() - 2.0)
-    job.progress.steps, job.progress.cost, job.progress.step_time = 100, 0.002, 0.01
+    job.progress.steps, job.progress.cost, job.progress.step_time = 100, 0.502, 0.01
+    job.progress.setup = 0.5
     job.outbox.dropped = 7
     job.start()
     folder = folder_of(home)
@@ -435,6 +436,7 @@ def test_the_heartbeat_knows_phase_age_cost_and_share(job: Job, home: Path) -> N
     assert 2.0 <= beats[0].age < 60.0
     assert beats[0].probe.cost == pytest.approx(2e-5)
     assert beats[0].probe.share == pytest.approx(2e-3)
+    assert beats[0].probe.setup == 0.5, "what was spent once is told apart from what a step costs"
     assert (beats[0].probe.dropped, beats[0].ordinal, beats[0].reason, beats[0].stacks) == (7, 100, "", [])
 
 

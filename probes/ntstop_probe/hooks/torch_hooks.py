@@ -213,11 +213,13 @@ class TorchHooks:
 
     def look(self, optimizer: Any, closure: bool) -> None:
         """Before a step: meet the optimizer, and look at its layers when it is time."""
-        layers, machine = self.layers, self.machine
+        layers, machine, progress = self.layers, self.machine, self.progress
         try:
             if id(optimizer) not in layers.known:
-                self.progress.saw_optimizer = True
+                progress.saw_optimizer = True
+                started = _clock()
                 layers.meet(optimizer)
+                progress.setup += _clock() - started
             if machine.ordinal >= layers.next_due and not closure:
                 layers.before(optimizer, machine.ordinal, machine.clipped, ratio=True)
         except Exception as error:

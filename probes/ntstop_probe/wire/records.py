@@ -248,6 +248,8 @@ class ProbeStatus(msgspec.Struct, array_like=True, frozen=True):
     """Parts that failed and switched themselves off."""
     publisher_cpu: float | None = None
     """CPU seconds per second of the publisher thread."""
+    setup: float | None = None
+    """Seconds on the training thread that were spent once, at the first step, and are no part of `cost`."""
 
 
 class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True, frozen=True):
