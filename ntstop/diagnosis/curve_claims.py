@@ -99,13 +99,17 @@ def never_learned(name: str, found: Unlearned, rate: RateWatch) -> Claim:
             f"{found.level:.4g} now"
         ),
         hypothesis=(
-            "The updates do not lead downhill: a rate far too high or too low, labels that do not belong to their "
+            "The learning rate is 0: no update changes anything."
+            if rate.last == 0.0
+            else "The updates do not lead downhill: a rate far too high or too low, labels that do not belong to their "
             "inputs, inputs that are constant or not normalized, or a loss that is cut from the model (detach, "
             "no_grad, argmax)."
         ),
         fix=(
-            "Overfit one fixed batch of 8 samples first: if that fails too, it is the code (labels, loss, graph); if "
-            "it works, try the rate at a tenth and at ten times, 200 steps each."
+            "Look at the scheduler: what it multiplies the rate with, and whether it is stepped."
+            if rate.last == 0.0
+            else "Overfit one fixed batch of 8 samples first: if that fails too, it is the code (labels, loss, graph); "
+            "if it works, try the rate at a tenth and at ten times, 200 steps each."
         ),
         confidence=(
             "medium: flat within 1 % since the start. A warm-up that is longer than this, or a loss with a high floor "

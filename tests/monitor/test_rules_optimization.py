@@ -137,6 +137,25 @@ def sampled(norms: float, *, rate: float = 1e-3, grads: bool = True, ratio: floa
     return diagnose(script.records)
 
 
+def test_samples_are_judged_by_the_rate_of_their_own_steps_which_are_told_after_them() -> None:
+    """A warm-up that begins with an epoch at rate 0, and a probe that sends the layers of a step before the step."""
+    script = start()
+    for index in range(40):
+        script.add(layers(index, 100.0 + index, param_norm=[1.0] * 4, grad_norm=[0.1] * 4))
+    script.steps(flat(4.6, 40), rate=0.0)
+    assert kinds(diagnose(script.records)) == []
+    for index in range(40, 80):
+        script.add(layers(index, 100.0 + index, param_norm=[1.0] * 4, grad_norm=[0.1] * 4))
+    script.steps(flat(4.6, 40), rate=2e-3)
+    finding = only(diagnose(script.records), "params-not-updating")
+    assert finding.first_step == 40 and "at a rate of 0.002 " in finding.symptom
+
+
+def test_a_loss_that_never_came_down_at_rate_zero_is_laid_to_the_rate() -> None:
+    finding = only(diagnose(start().steps(flat(4.6, 1200), rate=0.0).records), "never-learned")
+    assert "learning rate is 0" in finding.claim.hypothesis
+
+
 def test_norms_that_never_change_are_parameters_that_do_not_update() -> None:
     finding = only(sampled(0.0), "params-not-updating")
     assert finding.where == "parameters" and "bitwise" in finding.evidence[0].text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from ntstop_probe import wire
 
 from ..context import Context, LayerSample, StepBlock
@@ -26,24 +28,30 @@ class ParamsNotUpdatingRule(Rule):
         super().__init__(context)
         self._frozen = FrozenDetector()
         self._schema: wire.Schema | None = None
-        self._rate_on = True
+        self._waiting: deque[LayerSample] = deque(maxlen=64)
+        """Samples of steps that are not told yet: a sample comes before its step, which has its rate."""
+        self._told: StepBlock | None = None
         self._ungraded = 0
         self._finding: Finding | None = None
 
     def schema(self, schema: wire.Schema) -> None:
         self._schema = schema
+        self._waiting.clear()
         self._frozen.reset()
         self._ungraded = 0
         if self._finding is not None and self._finding.where == "optimizer" and _held(schema):
             self._resolve(self.context.last_x)
 
     def resumed(self) -> None:
+        self._waiting.clear()
+        self._told = None
         self._frozen.reset()
         self._ungraded = 0
 
     def steps(self, block: StepBlock) -> None:
-        if block.rate is not None:
-            self._rate_on = any(rate is None or rate > 0 for rate in block.rate)
+        self._told = block
+        while self._waiting and self._waiting[0].ordinal < block.ordinal + block.count:
+            self._judge(self._waiting.popleft(), block)
         schema = self._schema
         if schema is None or self._finding is not None or self.context.steps < SETTLE:
             return
@@ -52,13 +60,22 @@ class ParamsNotUpdatingRule(Rule):
             self._open(_not_held(schema, trainable, self.context.last_x), "optimizer", self.context.first_x or 0)
 
     def layers(self, sample: LayerSample) -> None:
+        told = self._told
+        if told is not None and sample.ordinal < told.ordinal + told.count:
+            self._judge(sample, told)
+        else:
+            self._waiting.append(sample)
+
+    def _judge(self, sample: LayerSample, block: StepBlock) -> None:
+        """One sample, with the block of its step, or the first one after it where that is lost."""
         schema = sample.schema
         ours = [
             index
             for index in range(len(schema.names))
             if not _flag(schema.frozen, index, False) and _flag(schema.in_optimizer, index, True)
         ]
-        if not ours or not self._rate_on:
+        rate = _rate_at(block, sample.ordinal)
+        if not ours or rate == 0.0:
             return
         pick = {name: [column[index] for index in ours] for name, column in sample.columns.items()}
         still = self._frozen.add(sample.x, pick.get("param_norm"), pick.get("update_ratio"))
@@ -74,7 +91,8 @@ class ParamsNotUpdatingRule(Rule):
             return
         # Without a gradient at all the optimizer skips them: the graph does not reach what it holds.
         names = [schema.names[index] for index in ours]
-        self._open(_not_moving(still, names, ungraded=self._ungraded >= still.samples), "parameters", still.first_x)
+        ungraded = self._ungraded >= still.samples
+        self._open(_not_moving(still, names, rate, ungraded=ungraded), "parameters", still.first_x)
 
     def _open(self, claim: Claim, where: str, first_x: int) -> None:
         self._finding = self.context.open(
@@ -94,6 +112,13 @@ class ParamsNotUpdatingRule(Rule):
             self._finding.resolve(x, "info")
             self._finding = None
             self.context.book.changed()
+
+
+def _rate_at(block: StepBlock, ordinal: int) -> float | None:
+    """The largest rate of a step, or of the end of the block that is nearest to it; None when it is not known."""
+    if block.rate is None:
+        return None
+    return block.rate[min(max(ordinal - block.ordinal, 0), block.count - 1)]
 
 
 def _flag(flags: list[bool], index: int, default: bool) -> bool:
@@ -139,7 +164,8 @@ def _not_held(schema: wire.Schema, trainable: list[str], x: int) -> Claim:
     )
 
 
-def _not_moving(still: Still, names: list[str], *, ungraded: bool) -> Claim:
+def _not_moving(still: Still, names: list[str], rate: float | None, *, ungraded: bool) -> Claim:
+    at_rate = "" if rate is None else f", at a rate of {rate:.3g}"
     span = f"steps {still.first_x:,} to {still.last_x:,}"
     if still.how == "update_ratio":
         seen = Evidence(f"update ratio exactly 0 in {still.samples} samples, {span}", "update_ratio", still.last_x, 0.0)
@@ -154,7 +180,7 @@ def _not_moving(still: Still, names: list[str], *, ungraded: bool) -> Claim:
             Evidence(f"no gradient reached any of the optimizer's tensors in {span}", "grad_norm", still.last_x)
         )
     return Claim(
-        symptom=f"none of the {len(names)} parameters in the optimizer moves, at a rate above zero ({span})",
+        symptom=f"none of the {len(names)} parameters in the optimizer moves{at_rate} ({span})",
         hypothesis=(
             "The optimizer holds tensors that the loss does not depend on: another copy of the model, or a graph cut "
             "by detach() or no_grad()."
