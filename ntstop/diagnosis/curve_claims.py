@@ -55,7 +55,7 @@ def divergence(name: str, found: Divergence, rate: RateWatch) -> Claim:
     symptom = {
         "explosion": f"{name} exploded from {found.reference:.4g} to {found.level:.4g} by step {found.last_x:,}",
         "above-start": f"{name} is worse than at the start: {found.level:.4g}, it began with {reference}",
-        "regressed": f"{name} has risen to {found.level:.4g} and stays there; it was {reference}",
+        "regressed": f"{name} rose to {found.level:.4g} and stayed there; it was {reference}",
     }[found.how]
     jump = rate.jump
     if jump is not None:

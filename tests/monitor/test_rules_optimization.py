@@ -50,6 +50,24 @@ def test_divergence_is_critical_names_the_jump_of_the_rate_and_folds_the_spike()
     assert "from 0.001 to 0.1 at step 150" in finding.claim.hypothesis
 
 
+def test_explosion_began_where_the_spike_did_and_is_over_where_the_loss_is_below_again() -> None:
+    curve = descent(600, end=0.5)
+    curve[300:330] = [40.0 - step if step < 5 else 36.0 + 0.3 * step for step in range(30)]
+    finding = only(diagnose(start().steps(curve[:340]).records), "divergence")
+    assert (finding.severity, finding.first_step) == ("critical", 300)
+    over = only(diagnose(start().steps(curve).records), "divergence")
+    assert (over.first_step, over.status) == (300, "resolved")
+    assert over.symptom.endswith("back below from step 330 on")
+
+
+def test_what_came_back_is_not_said_to_stay() -> None:
+    script = start().steps(descent(400)[:200]).steps(flat(3.4, 300))
+    open_one = only(diagnose(script.records), "divergence")
+    assert "stayed there" in open_one.symptom and "came back" not in open_one.symptom
+    finding = only(diagnose(script.steps(flat(1.6, 900)).records), "divergence")
+    assert finding.status == "resolved" and "it came back by step" in finding.symptom
+
+
 def test_loss_that_falls_back_and_stays_is_a_warning() -> None:
     engine = diagnose(start().steps(descent(400)[:200]).steps(flat(3.4, 300)).records)
     finding = only(engine, "divergence")
@@ -90,6 +108,7 @@ def test_plateau_that_is_left_is_resolved() -> None:
     script = start().steps(descent(400)[:300]).steps(flat(1.6, 2500)).steps(flat(1.1, 1500))
     finding = only(diagnose(script.records), "plateau")
     assert (finding.status, finding.severity) == ("resolved", "info")
+    assert "it moves again by step" in finding.symptom
 
 
 def test_flat_from_the_start_is_never_learned_and_no_plateau() -> None:

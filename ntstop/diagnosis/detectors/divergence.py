@@ -42,6 +42,8 @@ class Divergence:
     level: float
     last_x: int
     over: bool = False
+    below_x: int = 0
+    """Once it is over: the first point of those under the line."""
 
 
 class DivergenceDetector:
@@ -78,6 +80,8 @@ class DivergenceDetector:
         current = self.current
         if current is not None:
             current.last_x, current.level = x, y
+            if not high and self._below == 0:
+                current.below_x = x
             self._below = 0 if high else self._below + 1
             if self._below >= BELOW_COUNT:
                 current.over = True

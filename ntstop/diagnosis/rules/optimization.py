@@ -21,6 +21,7 @@ BROKEN = ("nonfinite-loss", "nonfinite-grad")
 STILL = "params-not-updating"
 PATIENCE = 3
 """Evaluations in a row without it before a slow finding (plateau, regressed, never-learned) is resolved."""
+OVER = {"plateau": "it moves again", "never-learned": "it has come down since,", "divergence": "it came back"}
 PLATEAU_EVERY = 4
 """Blocks between two looks at the slope: it is half a run long, and costs a millisecond."""
 
@@ -110,7 +111,7 @@ class LossCurveRule(Rule):
         if divergence.over:
             if self._diverged is not None:
                 self._diverged.resolve(divergence.last_x, "info")
-                self._diverged.claim.symptom += f"; back below by step {divergence.last_x:,}"
+                self._diverged.claim.symptom += f"; back below from step {divergence.below_x:,} on"
                 self._diverged = None
                 self.context.book.changed()
             return
@@ -120,10 +121,12 @@ class LossCurveRule(Rule):
         self.context.fold("divergence")
         self._spike_finding = None
         self._slow.clear()
+        # It began where the spike did: an explosion is told from two rising points, which noise may put later.
+        spikes = [finding for finding in folded if finding.kind == "loss-spike"]
+        divergence.first_x = min([divergence.first_x, *(finding.first_step for finding in spikes)])
         claim = claims.divergence(self._name, divergence, self.context.rate)
-        for finding in folded:
-            if finding.kind == "loss-spike":
-                claim.evidence[:0] = finding.evidence
+        for finding in spikes:
+            claim.evidence[:0] = finding.evidence
         self._diverged = self._open("divergence", claim, "critical", divergence.first_x)
 
     def _slow_rules(self) -> None:
@@ -178,7 +181,9 @@ class LossCurveRule(Rule):
             return
         self._missing[kind] = self._missing.get(kind, 0) + 1
         if self._missing[kind] >= PATIENCE:
-            finding.resolve(self._levels.blocks[-1].x1, "info")
+            last_x = self._levels.blocks[-1].x1
+            finding.resolve(last_x, "info")
+            finding.claim.symptom += f"; {OVER[kind]} by step {last_x:,}"
             del self._slow[kind]
             self.context.book.changed()
 
