@@ -31,8 +31,11 @@ def overview(session: Session) -> str:
             lines += _phases(process)
             lines += _host(process)
             lines += [f"{'warning':<10} {text.safe(event.text)}" for event in process.warnings]
-        if session.status.corrupt or session.status.gaps:
-            lines.append(f"{'reading':<10} {session.status.corrupt} damaged and {session.status.gaps} missing frames")
+        status = session.status
+        if status.corrupt or status.gaps:
+            lines.append(f"{'reading':<10} {status.corrupt} damaged and {status.gaps} missing frames")
+        if status.problem:
+            lines.append(f"{'reading':<10} {text.safe(status.problem)}")
         lines += ["findings", *(f"  {text.safe(line(finding))}" for finding in session.findings)]
         if not session.findings:
             lines[-1] = "findings   none"

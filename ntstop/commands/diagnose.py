@@ -59,6 +59,10 @@ def _read(target: str) -> Session:
     session.load()
     if session.error:
         raise SourceError(session.error)
+    status = session.status
+    if not session.state.processes and (status.problem or status.corrupt):
+        # Nothing found in what could not be read is not "nothing found".
+        raise SourceError(status.problem or f"{session.path}: nothing in it can be read, all of it is damaged")
     return session
 
 

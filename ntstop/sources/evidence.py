@@ -74,7 +74,7 @@ def process_life(info: ProcessInfo) -> Literal["alive", "stopped", "gone"]:
     if started is None or abs(started - info.started) > _SAME_START:
         return "gone"
     try:
-        letter = Path(f"/proc/{info.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        letter = Path(f"/proc/{info.pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return "gone"
     if letter in "ZX":

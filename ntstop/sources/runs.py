@@ -249,7 +249,7 @@ def _latest_attempts(processes: list[ProcessEntry]) -> list[ProcessEntry]:
     """The processes of each rank that are not followed by a later attempt; siblings without a rank are all kept."""
     latest: dict[int | None, int] = {}
     for process in processes:
-        latest[process.rank] = max(latest.get(process.rank, 0), process.attempt)
+        latest[process.rank] = max(latest.get(process.rank, process.attempt), process.attempt)
     return [process for process in processes if process.attempt == latest[process.rank]]
 
 

@@ -76,7 +76,7 @@ class StreamReader:
     def _chunk(self) -> bytes:
         path = self._folder / registry.segment_name(self._stream, self._number)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = registry.open_file(path)
         except FileNotFoundError:
             self._past.pruned += 1
             return b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,10 +59,8 @@ def read_tail(folder: Path) -> Tail:
         try:
             modified = path.stat().st_mtime
             _read_end(path, tail)
-        except FileNotFoundError:
-            continue
         except OSError:
-            break
+            continue
         tail.written = max(tail.written or 0.0, modified)
         if tail.last_step is not None:
             break
@@ -76,7 +75,7 @@ def _read_end(path: Path, tail: Tail) -> None:
     length = _TAIL
     while True:
         start = max(0, size - length)
-        with path.open("rb") as file:
+        with os.fdopen(registry.open_file(path), "rb") as file:
             file.seek(start)
             records = _records(file.read(length))
         if start == 0 or length >= _MOST or any(isinstance(record, Steps) for record in records):
@@ -124,7 +123,7 @@ def _take_steps(block: Steps, tail: Tail) -> None:
 
 def _first_step(path: Path) -> int | None:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(registry.open_file(path), "rb") as file:
             records = _records(file.read(_TAIL * 4))
     except OSError:
         return None

@@ -9,14 +9,18 @@ $NTSTOP_HOME/runs/<run id>/                     mode 0700
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import tempfile
 from pathlib import Path
 
 import msgspec
 
 PROCESS_FILE = "process.json"
+_MOST_INFO = 64 * 1024
+"""Bytes of it that are read; it has one."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -89,20 +93,32 @@ def write_process_info(folder: Path, info: ProcessInfo) -> None:
 
 def read_process_info(folder: Path) -> ProcessInfo:
     """The announcement in a process folder. Raises `OSError`, or `ValueError` when it cannot be understood."""
+    path = folder / PROCESS_FILE
     try:
-        return msgspec.json.decode((folder / PROCESS_FILE).read_bytes(), type=ProcessInfo)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"{folder / PROCESS_FILE}: {error}") from error
+        with os.fdopen(open_file(path), "rb") as file:
+            return msgspec.json.decode(file.read(_MOST_INFO), type=ProcessInfo)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def open_file(path: Path) -> int:
+    """A descriptor to read a file of a run from. Raises `OSError`, also for what is no file: a pipe or a device that
+    lies where a file should be would keep its reader waiting for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "Not a file", str(path))
+    return descriptor
 
 
 def process_start_time(pid: int) -> float | None:
     """Start of a process in seconds since boot, None when there is no such process (or no /proc)."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # The command name, in parentheses, may itself hold spaces and parentheses.
-    ticks = int(stat.rpartition(")")[2].split()[19])
+    # The command name, in parentheses, may itself hold spaces, parentheses, and half of a character.
+    ticks = int(line.rpartition(b")")[2].split()[19])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

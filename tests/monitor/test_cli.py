@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ntstop_probe.wire import PROTOCOL
-from tests.monitor.writer import Writer, steps
+from tests.monitor.writer import Writer, core, steps
 
 NTSTOP = str(Path(sys.executable).parent / "ntstop")
 
@@ -289,3 +289,20 @@ def test_numbers_that_overflow_bring_no_warnings_of_numpy_to_the_screen(home: Pa
     writer.close()
     done = ntstop("huge")
     assert done.returncode == 0 and not done.stderr and "loss" in done.stdout
+
+
+def test_a_recording_that_is_damaged_throughout_is_not_called_healthy() -> None:
+    recording = core(recorded("bad"))
+    recording.write_bytes(bytes(byte ^ 1 for byte in recording.read_bytes()))
+    assert is_one_line(ntstop("diagnose", "bad"))
+    recording.unlink()
+    recording.mkdir()
+    assert is_one_line(ntstop("diagnose", "bad"))
+    assert "Not a file" in ntstop("bad").stdout
+
+
+def test_names_of_phases_and_layers_do_not_reach_the_terminal_as_they_are() -> None:
+    writer = Writer("bad")
+    writer.beat(0, phase="\x1b]0;title\x07")
+    done = ntstop("bad")
+    assert "\x1b" not in done.stdout and "none yet, in" in done.stdout

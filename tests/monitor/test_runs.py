@@ -10,8 +10,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from ntstop.session import Session
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
 from ntstop_probe import registry
@@ -306,6 +308,49 @@ def test_rubbish_among_the_runs_is_no_obstacle(home: Path) -> None:
     (home / "runs" / "broken" / "process" / registry.PROCESS_FILE).write_text("{not json")
     core(writer).write_bytes(os.urandom(5_000))
     assert {entry.id for entry in runs.scan()} == {"good", "empty-run", "broken"}
+
+
+@pytest.mark.parametrize("name", [registry.PROCESS_FILE, "core-000000.nts", "core-000001.nts"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_in_the_place_of_one_keeps_nobody_waiting(name: str, kind: str) -> None:
+    writer = Writer("run-1")
+    writer.train(0, 20)
+    path = writer.folder / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    assert only().last_step == (None if name == "core-000000.nts" else 19)
+    session = Session("run-1")
+    session.load()
+    assert session.error is None
+    assert bool(session.status.problem) == name.startswith("core")
+
+
+def test_an_announcement_with_absurd_numbers_is_no_obstacle() -> None:
+    writer = Writer("run-1")
+    writer.train(0, 20)
+    info = registry.read_process_info(writer.folder)
+    absurd = msgspec.structs.replace(info, attempt=-5, rank=-7, pid=-1, wall=-1e308, started=1e308)
+    registry.write_process_info(writer.folder, absurd)
+    assert only().last_step == 19
+
+
+def test_a_process_whose_name_is_cut_within_a_character_lives() -> None:
+    """The kernel keeps 15 bytes of a name: five characters of three bytes each, or four and a part of the fifth."""
+    with_a_name = "open('/proc/self/comm', 'wb').write('x训练进程一'.encode()[:15]); print(flush=True); __import__('sys').stdin.read()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", with_a_name], stdin=pipe, stdout=pipe) as job:
+        assert job.stdout is not None
+        job.stdout.readline()
+        with pytest.raises(UnicodeDecodeError):
+            Path(f"/proc/{job.pid}/stat").read_text("utf-8")
+        writer = Writer("run-1", pid=job.pid)
+        writer.train(0, 20)
+        assert only().state == "live"
 
 
 def test_the_newest_live_run_is_the_one_started_last(job: subprocess.Popen[bytes]) -> None:

@@ -91,9 +91,9 @@ def _children() -> dict[str, tuple[float, int]] | None:
     found: dict[str, tuple[float, int]] = {}
     for pid in pids:
         try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             continue
-        if fields[0] != "Z":
+        if fields[0] != b"Z":
             found[pid] = (int(fields[11]) + int(fields[12])) / _TICKS, int(fields[21]) * _PAGE
     return found
