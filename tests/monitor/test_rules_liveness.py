@@ -37,6 +37,45 @@ def test_stall_shows_the_stack_of_the_training_thread() -> None:
     assert any("get (queue.py:1) ← next (loader.py:5)" in item.text for item in finding.evidence)
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "save (torch/serialization.py:966)",
+        "Trainer._save_checkpoint (transformers/trainer.py:3100)",
+        "save_file (safetensors/torch.py:286)",
+        "estimate_loss (train.py:215)",
+        "main.<locals>.evaluate (train.py:40)",
+        "test (main.py:52)",
+    ],
+)
+def test_checkpoint_or_evaluation_that_only_the_stack_shows_is_no_stall_of_seconds(frame: str) -> None:
+    stack = wire.Stack("MainThread", ["main (train.py:10)", frame, "write (io.py:1)"])
+    script = start().waits(5, "other").waits(60, "other", stacks=[stack]).waits(60, "other")
+    assert kinds(diagnose(script.records)) == []
+    hours = script.waits(3000, "other", stacks=[stack])
+    assert only(diagnose(hours.records), "stall").where in ("checkpoint", "eval")
+
+
+@pytest.mark.parametrize("frame", ["step (saver.py:1)", "testing (x.py:1)", "train_and_test (x.py:1)", "Safe.go (x:1)"])
+def test_other_names_in_a_stack_do_not_hide_a_stall(frame: str) -> None:
+    stack = wire.Stack("MainThread", ["main (train.py:10)", frame])
+    assert only(diagnose(start().waits(30, "other", stacks=[stack]).records), "stall").where == "host"
+
+
+def test_hang_after_an_unannounced_checkpoint_counts_from_its_end() -> None:
+    saving = wire.Stack("MainThread", ["main (train.py:10)", "save (torch/serialization.py:966)"])
+    other = wire.Stack("MainThread", ["main (train.py:11)", "upload (train.py:90)"])
+    script = start()
+    began = script.t
+    script.waits(25, "other", stacks=[saving])
+    for second in range(26, 51):
+        beat = wire.Heartbeat(
+            t=began + second, wall=0.0, phase="other", age=float(second), ordinal=script.ordinal, stacks=[other]
+        )
+        script.add(beat)
+        assert (kinds(diagnose(script.records)) == ["stall"]) == (second > 45)
+
+
 def test_stall_that_ends_is_resolved_and_stays_a_warning() -> None:
     finding = only(diagnose(start().waits(45, "data").steps(descent(400)[50:60]).records), "stall")
     assert (finding.status, finding.severity, finding.first_step) == ("resolved", "warning", 50)

@@ -8,6 +8,7 @@ from ..context import Context, StepBlock
 from ..detectors.stall import CLASSES, FLOOR, SLOW_PHASES, StepTimes
 from ..evidence import seconds
 from ..finding import Claim, Evidence, Finding, Severity
+from ..stacks import Unannounced
 from .base import Rule, rule
 
 AREA = "liveness"
@@ -40,7 +41,10 @@ FIXES = {
 
 @rule
 class StallRule(Rule):
-    """stall: the step in progress has been in one phase too long. Judged by heartbeats, resolved by progress."""
+    """stall: the step in progress has been in one phase too long. Judged by heartbeats, resolved by progress.
+
+    A checkpoint or an evaluation that nobody announced is known by its stack, and may take as long as one that was.
+    """
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -49,6 +53,7 @@ class StallRule(Rule):
         self._ordinal = -1
         self._worst = 0.0
         self._last_beat: wire.Heartbeat | None = None
+        self._unannounced = Unannounced()
 
     def steps(self, block: StepBlock) -> None:
         for index, duration in enumerate(block.duration or ()):
@@ -58,6 +63,7 @@ class StallRule(Rule):
             self._resolve("the step ended")
 
     def heartbeat(self, heartbeat: wire.Heartbeat) -> None:
+        heartbeat = self._unannounced.seen(heartbeat)
         last, self._last_beat = self._last_beat, heartbeat
         gap = heartbeat.t - last.t if last is not None else 0.0
         moved = last is not None and (heartbeat.ordinal, heartbeat.phase) != (last.ordinal, last.phase)
