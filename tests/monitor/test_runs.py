@@ -341,7 +341,10 @@ def test_an_announcement_with_absurd_numbers_is_no_obstacle() -> None:
 
 def test_a_process_whose_name_is_cut_within_a_character_lives() -> None:
     """The kernel keeps 15 bytes of a name: five characters of three bytes each, or four and a part of the fifth."""
-    with_a_name = "open('/proc/self/comm', 'wb').write('x训练进程一'.encode()[:15]); print(flush=True); __import__('sys').stdin.read()"
+    with_a_name = (
+        "import sys; open('/proc/self/comm', 'wb').write('x训练进程一'.encode()[:15]); "
+        "print(flush=True); sys.stdin.read()"
+    )
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", with_a_name], stdin=pipe, stdout=pipe) as job:
         assert job.stdout is not None
