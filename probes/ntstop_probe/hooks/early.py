@@ -59,7 +59,7 @@ class _Watcher(MetaPathFinder):
         finally:
             self._searching = False
         if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _NotifyingLoader(spec.loader, self._imported)
+            spec.loader = NotifyingLoader(spec.loader, self._imported)
         return spec
 
     @staticmethod
@@ -82,7 +82,7 @@ class _Watcher(MetaPathFinder):
             sys.meta_path.remove(self)
 
 
-class _NotifyingLoader(Loader):
+class NotifyingLoader(Loader):
     """The real loader, with a call at the end of `exec_module`; the module is given its real loader back."""
 
     def __init__(self, loader: Loader, done: Callable[[], None]) -> None:
