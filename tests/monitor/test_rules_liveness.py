@@ -144,7 +144,10 @@ def test_second_stall_is_a_finding_of_its_own() -> None:
 
 def test_clean_exit_is_a_note_and_a_failed_one_is_critical() -> None:
     assert only(diagnose(start().event("exit", code=0).records), "exited").severity == "info"
-    failed = only(diagnose(start().event("exception", "ValueError: x").event("exit", code=None).records), "exited")
+    raised = start().event("exception", "ValueError: x", where="main (train.py:7)").event("exit", code=None)
+    failed = only(diagnose(raised.records), "exited")
+    assert failed.symptom == "the process ended after step 49 with ValueError: x"
+    assert failed.evidence[-1].text == "exception: ValueError: x, in main (train.py:7)"
     assert failed.severity == "critical" and any("ValueError: x" in item.text for item in failed.evidence)
     assert only(diagnose(start().event("exit", code=3).records), "exited").severity == "critical"
 

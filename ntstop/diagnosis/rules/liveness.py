@@ -15,6 +15,9 @@ AREA = "liveness"
 BEAT_GAP = FLOOR
 """Seconds without a heartbeat, on the writer's own clock, in which the process was stopped or could not run."""
 
+EXCEPTION_SHOWN = 160
+"""Characters of an exception's first line in a symptom; the evidence has all of it."""
+
 HYPOTHESES = {
     "data": "The training thread waits in next(): a loader worker hangs or died, a lock, or a file system that does "
     "not answer.",
@@ -186,7 +189,16 @@ def _may_stall(beat: wire.Heartbeat) -> bool:
 
 
 def _symptom(kind: str, age: float, x: int) -> str:
-    return f"step {x:,} has been in {kind} for {seconds(age)}"
+    where = "outside forward, backward and optimizer" if kind == "host" else f"in {kind}"
+    return f"step {x:,} has been {where} for {seconds(age)}"
+
+
+def _how(exception: str, code: int | None) -> str:
+    """How it ended: the first line of the exception, else the exit code."""
+    if exception:
+        line = exception.partition("\n")[0].rstrip(": ")
+        return f" with {line[:EXCEPTION_SHOWN]}{'…' if len(line) > EXCEPTION_SHOWN else ''}"
+    return f", exit code {code}"
 
 
 def _stacks(beat: wire.Heartbeat, x: int) -> list[Evidence]:
@@ -246,21 +258,25 @@ class EndRule(Rule):
 
     def _last_words(self) -> list[Evidence]:
         event = self._exception
-        return [] if event is None else [Evidence(f"exception: {event.text}", step=self.context.last_x)]
+        if event is None:
+            return []
+        where = f", in {event.data['where']}" if event.data.get("where") else ""
+        return [Evidence(f"exception: {event.text}{where}", step=self.context.last_x)]
 
     def _exited(self, event: wire.Event) -> None:
         code = event.data.get("code")
         failed = bool(code) or (code is None and self._exception is not None)
-        interrupted = self._exception is not None and "KeyboardInterrupt" in self._exception.text
+        exception = self._exception.text if self._exception is not None else ""
+        interrupted = exception.startswith("KeyboardInterrupt")
         status = "exit code unknown" if code is None else f"exit code {code}"
         at = self.context.last_x
         self.context.open(
             "exited",
             Claim(
-                symptom=f"the process ended after step {at:,}" + (f", {status}" if failed or code == 0 else ""),
+                symptom=f"the process ended after step {at:,}{_how(exception, code) if failed else ''}",
                 hypothesis=(
                     "An exception ended it."
-                    if failed and self._exception is not None and not interrupted
+                    if failed and exception and not interrupted
                     else "It was interrupted."
                     if interrupted
                     else "It failed without a recorded exception."
