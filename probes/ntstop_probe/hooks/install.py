@@ -107,6 +107,11 @@ class Hooks:
         if self._hooks.active:
             self._hooks.machine.phase_end(time.monotonic())
 
+    def note_step(self, step: int, source: str, epoch: int | None = None) -> None:
+        """The job itself counts the step that is open as `step`. On the training thread."""
+        if self._hooks.active:
+            self._hooks.machine.note_step(step, source, epoch)
+
     def facts(self) -> ModelFacts:
         """What has been seen of the training so far; the same object each time, `version` tells of changes."""
         return self._facts

@@ -35,6 +35,8 @@ class Ledger:
         "_repeats",
         "_scale",
         "_skipped",
+        "_step",
+        "_step_source",
         "_stepped",
         "_tail_losses",
         "_tail_micro",
@@ -75,6 +77,16 @@ class Ledger:
         self._repeats = 0
         self._scale: Reading = None
         self._skipped: int | None = None
+        self._step: int | None = None
+        self._step_source = ""
+
+    def note_step(self, step: int, source: str, epoch: int | None = None) -> None:
+        """The open step is the job's own `step`, and in its `epoch`, where that is known; `source` as in `wire`."""
+        self._step = step
+        self._step_source = source
+        if epoch is not None:
+            self.epoch = epoch
+        self._progress.step = step
 
     def note_norm(self, norm: Reading, limit: float | None = None) -> None:
         """The gradient norm before clipping to `limit` (None: nobody clips), of what the next optimizer step uses."""
@@ -143,8 +155,8 @@ class Ledger:
             self.ordinal,
             cut,
             duration,
-            None,
-            self.epoch if self.loader else None,
+            self._step,
+            self.epoch if self.loader or self._step is not None else None,
             None,
             None,
             self._micro,
@@ -153,6 +165,7 @@ class Ledger:
             self._lrs,
             phases,
             skipped=self._skipped,
+            step_source=self._step_source,
         )
         readings = Readings(self._losses, self._norms, self._scale)
         self.ordinal += 1
