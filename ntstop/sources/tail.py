@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ntstop_probe import registry
@@ -25,6 +25,8 @@ from .segments import segments
 from .soundness import is_sound
 
 _TAIL = 64 * 1024
+_RATE_STEPS = 64
+"""Newest steps that the rate is measured over, as on the screen: the last block may be a step with a checkpoint."""
 _MOST = 1024 * 1024
 """Bytes read at most; one block of 256 steps × 40 curves has 80 KiB."""
 
@@ -41,13 +43,18 @@ class Tail:
     first_step: int | None = None
     last_step: int | None = None
     last_loss: float | None = None
-    rate: float | None = None
-    """Steps a second over the last block."""
+    durations: list[float] = field(default_factory=list)
+    """Seconds of the newest steps, the newest first, `_RATE_STEPS` at most."""
     heartbeat: Heartbeat | None = None
     exit: Event | None = None
     exception: Event | None = None
     written: float | None = None
     """Unix time of the last write."""
+
+    @property
+    def rate(self) -> float | None:
+        """Steps a second over the newest steps."""
+        return len(self.durations) / sum(self.durations) if self.durations else None
 
 
 def read_tail(folder: Path) -> Tail:
@@ -110,11 +117,11 @@ def _take(record: Record, tail: Tail) -> None:
 
 
 def _take_steps(block: Steps, tail: Tail) -> None:
+    durations = [value for value in reversed(_values(block.duration)) if value and 0 < value < math.inf]
+    tail.durations += durations[: _RATE_STEPS - len(tail.durations)]
     if tail.last_step is None:
         last = _edge(block.step, -1)
         tail.last_step = int(last) if last is not None else block.ordinal + block.count - 1
-        durations = [value for value in _values(block.duration) if value and 0 < value < math.inf]
-        tail.rate = len(durations) / sum(durations) if durations else None
     if tail.last_loss is None:
         tail.last_loss = next(
             (value for value in reversed(_values(block.losses.get("loss"))) if value is not None), None

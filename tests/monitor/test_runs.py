@@ -21,7 +21,7 @@ from ntstop_probe.wire import Event
 
 from ..helpers import wait_until
 from .permissions import as_nobody
-from .writer import EPOCH, Writer, core
+from .writer import EPOCH, Writer, column, core, steps
 
 
 @pytest.fixture
@@ -192,6 +192,18 @@ def test_an_entry_tells_steps_loss_rate_and_title() -> None:
     assert entry.rate == pytest.approx(10)
     assert entry.title == "gpt-small"
     assert entry.last_activity == pytest.approx(time.time(), abs=60)
+
+
+def test_the_rate_is_that_of_the_screen_and_not_of_the_last_block_alone() -> None:
+    """The last block may be one step, with a checkpoint in it."""
+    writer = Writer()
+    writer.train(0, 200)
+    writer.send(msgspec.structs.replace(steps(200, [1.0]), duration=column("f4", [5.0])))
+    session = Session(writer.run)
+    session.load()
+    assert session.state.primary is not None
+    assert only().rate == pytest.approx(64 / (63 * 0.1 + 5.0))
+    assert session.state.primary.rate == pytest.approx(only().rate)
 
 
 def test_only_the_ends_of_a_long_recording_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
