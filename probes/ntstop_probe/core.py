@@ -31,6 +31,7 @@ from .values import Unusable, as_float, as_step
 
 if TYPE_CHECKING:
     from .hooks.install import Hooks
+    from .integrations.install import Integrations
 
 _T = TypeVar("_T")
 
@@ -57,6 +58,7 @@ class Probe:
         self.progress = Progress(thread=threading.main_thread().ident or threading.get_ident())
         self.told = Told(title=os.environ.get("NTSTOP_TITLE") or None)
         self.hooks: Hooks | None = None
+        self._integrations: Integrations | None = None
         self._settings = settings_of(os.environ)
         self._asked = False
         self._trained = False
@@ -83,6 +85,7 @@ class Probe:
         sys.excepthook = self._on_exception
         self._stop_at_exit()
         self._thread.start()
+        self._follow_libraries()
         if self.hooks is None:
             self._give_up_waiting = when_torch_is_used(torch_is_used)
 
@@ -97,12 +100,27 @@ class Probe:
             self.hooks = arm(self.outbox, self.progress, replace(self._settings, on_training=self._on_training))
         except Exception as error:
             self.progress.disabled.append(f"hooks: {type(error).__name__}: {error}")
+        self._follow_libraries()
+
+    def _follow_libraries(self) -> None:
+        """Trainers and loggers, as the job imports them; once."""
+        if self._integrations is not None:
+            return
+        try:
+            from .integrations.install import Integrations
+
+            self._integrations = Integrations(self)
+            self._integrations.start()
+        except Exception as error:
+            self.progress.disabled.append(f"integrations: {type(error).__name__}: {error}")
 
     def _on_training(self) -> None:
         """The first backward or optimizer step, on the thread that does it."""
         self._trained = True
         self._wake.set()
         self.start(asked=False)
+        if self._integrations is not None:
+            self._integrations.look_again()
 
     def watch(
         self,
@@ -206,6 +224,7 @@ class Probe:
         self._wake.set()
         if self._give_up_waiting is not None:
             self._give_up_waiting()
+        self.let_go_of_libraries()
         if thread is not None and thread is not threading.current_thread():
             thread.join(FAREWELL)
         if hooks is not None:
@@ -214,6 +233,12 @@ class Probe:
         if sys.excepthook == self._on_exception:
             sys.excepthook = self._previous_excepthook
         atexit.unregister(self.stop)
+
+    def let_go_of_libraries(self) -> None:
+        """They are as they were."""
+        if self._integrations is not None:
+            with contextlib.suppress(Exception):
+                self._integrations.stop()
 
     def _stop_at_exit(self) -> None:
         atexit.register(self.stop)
@@ -340,5 +365,6 @@ def _forked() -> None:
     global _probe, _lock
     _lock = threading.Lock()
     if _probe is not None:
+        _probe.let_go_of_libraries()
         _inherited.append(_probe)
         _probe = None
