@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from ntstop.curves.series import Series
 from ntstop.diagnosis.report import line
 from ntstop.run.process import ProcessState
 from ntstop.session import Session
 from ntstop.tui import text
+from ntstop.tui.raster.spec import Floats
 from ntstop.tui.widgets.sparkline import spark
 
 _SPARK = 60
 """Cells of a curve."""
 _PHASE_STEPS = 64
-"""Newest steps that the shares of the phases are taken over."""
+"""Newest steps that the shares of the phases and the step time are taken over."""
+_STANDING_SECONDS, _STANDING_STEPS = 5.0, 10.0
+"""A phase older than both is told in place of the rate."""
 _SHOWN = ("loss", "lr", "grad_norm", "step_time")
 _NOT_SHOWN = ("clip", "loss_scale", "skipped", "micro", "epoch", "samples", "tokens")
 _SAMPLES = re.compile(r"(lr|phase|host|gpu\d+|alloc\d+)/")
@@ -46,28 +51,46 @@ def _headline(session: Session, process: ProcessState | None) -> Iterator[str]:
     entry = session.entry
     run = entry.id if entry else session.state.run
     hello = process.hello if process else None
-    parts = [run, hello.title or "" if hello else "", f"{len(session.state.ranks)} ranks", hello.host if hello else ""]
-    yield " · ".join(text.safe(part) for part in parts if part and part != "1 ranks")
+    ranks = len(session.state.ranks)
+    attempt = process.attempt if process else 0
+    parts = [
+        run,
+        hello.title or "" if hello else "",
+        f"{ranks} ranks" if ranks > 1 else "",
+        hello.host if hello else "",
+        f"attempt {attempt + 1}" if attempt else "",
+    ]
+    yield " · ".join(text.safe(part) for part in parts if part)
     if entry is not None:
         yield f"{'state':<10} {entry.state}: {text.safe(entry.why)}"
     if process is None or process.ordinal is None:
         yield f"{'steps':<10} none yet{_reason(process)}"
         return
     total = f" of {hello.total_steps:,}" if hello and hello.total_steps else ""
-    is_live = entry is not None and entry.active
-    eta = f", {text.duration(process.eta)} to go" if is_live and process.eta else ""
+    pace = text.rate(process.rate)
+    if entry is not None and entry.state == "live":
+        eta = f", {text.duration(process.eta)} to go" if process.eta else ""
+        pace = _standing(process) or pace + eta
     status = process.heartbeat.probe if process.heartbeat else None
     cost = f", probe {text.percent(status.share)}" if status and status.share is not None else ""
-    yield f"{'steps':<10} last {process.x:,.0f}{total}, {text.rate(process.rate)}{eta}{cost}"
+    once = f" and {text.duration(status.setup)} once" if cost and status and status.setup else ""
+    yield f"{'steps':<10} last {process.x:,.0f}{total}, {pace}{cost}{once}"
+
+
+def _standing(process: ProcessState) -> str:
+    """The phase that does not end, in place of a rate and a time left that are those of steps long past."""
+    beat, rate = process.heartbeat, process.rate
+    if beat is None or not rate or beat.age < max(_STANDING_SECONDS, _STANDING_STEPS / rate):
+        return ""
+    return f"in {text.safe(beat.phase)} for {text.duration(beat.age)}"
 
 
 def _reason(process: ProcessState | None) -> str:
     heartbeat = process.heartbeat if process else None
     if heartbeat is None:
         return ""
-    if heartbeat.reason:
-        return f": {text.safe(heartbeat.reason)}"
-    return f", in {text.safe(heartbeat.phase)} for {text.duration(heartbeat.age)}"
+    standing = f", in {text.safe(heartbeat.phase)} for {text.duration(heartbeat.age)}"
+    return f"{standing}: {text.safe(heartbeat.reason)}" if heartbeat.reason else standing
 
 
 def _curves(process: ProcessState) -> Iterator[str]:
@@ -76,17 +99,35 @@ def _curves(process: ProcessState) -> Iterator[str]:
     others = sorted(name for name in series if name not in (*_SHOWN, *_NOT_SHOWN) and not _SAMPLES.match(name))
     for name in (*_SHOWN, *others):
         if name in series and series[name].count:
-            yield _curve(name, series[name])
+            yield _curve(name, series[name]) + (_averaged(series) if name == "loss" else "")
+
+
+def _averaged(series: Mapping[str, Series]) -> str:
+    """Said where a job accumulates gradients: many divide the loss of a micro-batch, and print the sum."""
+    micro = series["micro"].last_y if "micro" in series else None
+    return f"  mean of {micro:.0f} backward passes a step" if micro and micro > 1 and "loss/1" not in series else ""
 
 
 def _curve(name: str, series: Series) -> str:
     low, high = series.x_range or (0.0, 0.0)
-    values = series.window(low, high, _SPARK).mean
-    last = (text.duration if name == "step_time" else text.number)(series.last_y, 8)
+    window = series.window(low, high, _SPARK)
+    # In the order of the steps: attempts of a run may lie over each other.
+    values = _without_rounding(window.mean[np.argsort(window.x, kind="stable")])
+    last = text.number(series.last_y, 8)
+    if name == "step_time":
+        # The newest step alone may hold an evaluation.
+        newest = np.sort(series.recent(_PHASE_STEPS)[1])
+        last = text.duration(float(newest[len(newest) // 2]), 8)
     broken = ""
     if series.nonfinite:
         broken = f"  {series.nonfinite:,} not finite, the first at step {series.first_nonfinite_x:,.0f}"
     return f"{_label(name)} {last}  {spark(values, min(_SPARK, len(values)))}{broken}"
+
+
+def _without_rounding(values: Floats) -> Floats:
+    """A constant rate of 0.003 is no square wave: the means of its buckets differ in the last bit."""
+    largest = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
+    return np.round(values / largest, 9) if 0.0 < largest < np.inf else values
 
 
 def _label(name: str) -> str:
@@ -112,8 +153,8 @@ def _host(process: ProcessState) -> Iterator[str]:
 
     if last("host/process_cpu") is not None:
         yield (
-            f"{'host':<10} process {text.number(last('host/process_cpu'))} of {text.count(last('host/cores'))} cores, "
-            f"{text.size(last('host/process_rss'))}; host {text.number(last('host/host_cpu'))} cores, "
+            f"{'host':<10} process {_cores(last('host/process_cpu'))} of {text.count(last('host/cores'))} cores, "
+            f"{text.size(last('host/process_rss'))}; host {_cores(last('host/host_cpu'))} cores, "
             f"{text.size(last('host/memory_used'))} of {text.size(last('host/memory_total'))}"
         )
     for index, name in process.devices.items():
@@ -122,3 +163,7 @@ def _host(process: ProcessState) -> Iterator[str]:
             f"{f'gpu {index}':<10} {text.safe(name)}, busy {text.percent(None if busy is None else busy / 100)}, "
             f"{text.size(last(f'gpu{index}/memory_used'))} of {text.size(last(f'gpu{index}/memory_total'))}"
         )
+
+
+def _cores(busy: float | None) -> str:
+    return "–" if busy is None else f"{busy:.1f}"

@@ -1,0 +1,102 @@
+"""The overview as text: what a pipe gets must be true of the run as it is now."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from ntstop.plain import overview
+from ntstop.session import Session
+from ntstop_probe.wire import Heartbeat, ProbeStatus
+
+from ..helpers import wait_until
+from .writer import EPOCH, Writer, column, steps
+
+
+@pytest.fixture
+def job() -> Iterator[subprocess.Popen[bytes]]:
+    """Some process that runs."""
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def shown(writer: Writer) -> dict[str, str]:
+    """The lines of the overview by their first word."""
+    session = Session(writer.run)
+    session.load()
+    lines = overview(session).splitlines()
+    return {"headline": lines[0], **{line.split(None, 1)[0]: line.split(None, 1)[-1] for line in lines[1:]}}
+
+
+def beat(
+    writer: Writer, *, age: float, phase: str = "data", reason: str = "", status: ProbeStatus | None = None
+) -> None:
+    now = time.time()
+    writer.send(Heartbeat(EPOCH + 99, now, phase, age, 100, [], status or ProbeStatus(), reason))
+
+
+def test_a_live_run_has_a_rate_and_a_time_left(job: subprocess.Popen[bytes]) -> None:
+    writer = Writer(pid=job.pid)
+    writer.train(0, 100)
+    beat(writer, age=0.1, status=ProbeStatus(share=0.004, setup=0.25))
+    assert shown(writer)["steps"] == "last 99 of 1,000, 10.0/s, 1m 30s to go, probe 0.4% and 250 ms once"
+
+
+def test_a_phase_that_does_not_end_is_told_in_place_of_a_rate(job: subprocess.Popen[bytes]) -> None:
+    writer = Writer(pid=job.pid)
+    writer.train(0, 100)
+    beat(writer, age=52.0)
+    assert shown(writer)["steps"] == "last 99 of 1,000, in data for 52.0 s"
+
+
+def test_a_stopped_run_has_no_time_left(job: subprocess.Popen[bytes]) -> None:
+    writer = Writer(pid=job.pid)
+    writer.train(0, 100)
+    beat(writer, age=0.1)
+    os.kill(job.pid, signal.SIGSTOP)
+    wait_until(lambda: shown(writer)["state"].startswith("stopped"))
+    assert shown(writer)["steps"] == "last 99 of 1,000, 10.0/s"
+
+
+def test_a_run_without_steps_says_why_and_for_how_long(job: subprocess.Popen[bytes]) -> None:
+    writer = Writer(pid=job.pid)
+    beat(writer, age=38.0, phase="start", reason="no backward pass yet")
+    assert shown(writer)["steps"] == "none yet, in start for 38.0 s: no backward pass yet"
+
+
+def test_later_attempts_are_counted_and_lie_on_the_same_steps() -> None:
+    for attempt in range(2):
+        writer = Writer(attempt=attempt)
+        writer.train(0, 40)
+    lines = shown(writer)
+    assert lines["headline"].endswith("· attempt 2")
+    curve = lines["loss"].split()[-1]
+    assert list(curve) == sorted(curve), "the loss of both attempts is their step"
+
+
+def test_a_constant_rate_is_a_flat_line() -> None:
+    writer = Writer()
+    for first in range(0, 310, 10):
+        writer.send(msgspec.structs.replace(steps(first, [1.0] * 10), lrs={"lr": column("f8", [3e-3] * 10)}))
+    assert set(shown(writer)["lr"].split()[-1]) == {"▅"}
+
+
+def test_the_step_time_is_not_that_of_one_step_with_an_evaluation() -> None:
+    writer = Writer()
+    writer.train(0, 100)
+    writer.send(msgspec.structs.replace(steps(100, [1.0]), duration=column("f4", [5.0])))
+    assert shown(writer)["step_time"].startswith("100 ms")
+
+
+def test_a_loss_that_is_the_mean_of_micro_batches_says_so() -> None:
+    writer = Writer()
+    writer.send(msgspec.structs.replace(steps(0, [1.0] * 10), micro=column("i4", [4] * 10)))
+    assert shown(writer)["loss"].endswith("mean of 4 backward passes a step")
