@@ -188,7 +188,7 @@ class Session:
             return
         for process in entry.processes:
             writer = process.info.writer if process.info else None
-            if process.state == "died" and writer is not None and writer not in self._gone:
+            if process.state in ("died", "failed") and writer is not None and writer not in self._gone:
                 self._gone.add(writer)
                 with self.lock:
                     self._engine.process_gone(writer, process.why)

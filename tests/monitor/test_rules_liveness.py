@@ -157,6 +157,20 @@ def test_interrupted_run_is_a_note() -> None:
     assert only(diagnose(script.records), "exited").severity == "info"
 
 
+def test_a_process_that_raised_and_was_killed_before_its_exit_record_died_of_the_exception() -> None:
+    engine = diagnose(start().event("exception", "ValueError: x").records)
+    engine.process_gone(1, "it raised ValueError: x, and pid 1 is gone")
+    finding = only(engine, "died")
+    assert finding.symptom == "the process is gone after step 49 with ValueError: x"
+    assert finding.evidence[-1].text == "exception: ValueError: x"
+
+
+def test_a_process_that_never_made_a_step_has_no_step_to_die_after() -> None:
+    engine = diagnose([hello()])
+    engine.process_gone(1, "no process 1 on host")
+    assert only(engine, "died").symptom == "the process is gone before its first step, without an exit record"
+
+
 def test_gone_process_has_died_and_the_evidence_says_how_that_is_known() -> None:
     engine = diagnose(start().records)
     engine.process_gone(1, "no process 1 on host")

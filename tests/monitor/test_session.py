@@ -14,10 +14,10 @@ import pytest
 from ntstop.session import Session
 from ntstop.sources.base import Arrival, SourceError, SourceStatus
 from ntstop.sources.recording import RecordingSource
-from ntstop_probe.wire import STREAM_CORE, Record, Steps, encode_frame
+from ntstop_probe.wire import STREAM_CORE, Event, Record, Steps, encode_frame
 
 from ..helpers import wait_until
-from .writer import Writer, core
+from .writer import EPOCH, Writer, core
 
 
 class Recorder:
@@ -126,6 +126,18 @@ def test_the_engine_is_told_once_of_a_process_that_died() -> None:
     replay = Recorder()
     Session("run-1", replay).load()
     assert [gone[0] for gone in replay.gone] == [writer.writer]
+
+
+def test_a_process_that_raised_and_left_no_exit_record_is_gone_too() -> None:
+    job = subprocess.Popen(["true"])
+    writer = Writer("run-1", pid=job.pid)
+    job.wait()
+    writer.train(0, 10)
+    writer.send(Event(EPOCH, "exception", "ValueError: x"))
+    session = Session("run-1")
+    session.load()
+    assert session.entry is not None and session.entry.state == "failed"
+    assert [finding.kind for finding in session.findings if finding.severity == "critical"] == ["died"]
 
 
 def test_a_session_outlives_rubbish_in_the_recording() -> None:

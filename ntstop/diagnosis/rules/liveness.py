@@ -193,7 +193,7 @@ def _symptom(kind: str, age: float, x: int) -> str:
     return f"step {x:,} has been {where} for {seconds(age)}"
 
 
-def _how(exception: str, code: int | None) -> str:
+def _how(exception: str, code: int | None = None) -> str:
     """How it ended: the first line of the exception, else the exit code."""
     if exception:
         line = exception.partition("\n")[0].rstrip(": ")
@@ -237,14 +237,7 @@ class EndRule(Rule):
             return
         finding = self.context.open(
             "died",
-            Claim(
-                symptom=f"the process is gone after step {at:,}, without an exit record",
-                hypothesis="It was killed (host out of memory, the scheduler's limit, kill -9) or crashed in C code.",
-                fix="Look at the kernel's log (dmesg), the scheduler's accounting, and the last memory figures.",
-                confidence="high that it is gone; low on the cause, which leaves no trace in the process itself.",
-                evidence=[Evidence(evidence, step=at), *self._last_words()],
-                open_questions=["Was host memory near its limit just before?"],
-            ),
+            self._gone_claim(evidence, at),
             severity="critical",
             area=AREA,
             failure_mode="pipeline",
@@ -255,6 +248,27 @@ class EndRule(Rule):
             finding.resolve(at, "warning")
         else:
             self._died = finding
+
+    def _gone_claim(self, evidence: str, at: int) -> Claim:
+        if self._exception is not None:
+            return Claim(
+                symptom=f"the process is gone {self._when(at)}{_how(self._exception.text)}",
+                hypothesis="An exception ended it, and it was killed before it had written its exit record.",
+                fix="Read the exception below and the end of the job's output.",
+                confidence="high that it is gone; medium on the cause: what came after the exception is not recorded.",
+                evidence=[Evidence(evidence, step=at), *self._last_words()],
+            )
+        return Claim(
+            symptom=f"the process is gone {self._when(at)}, without an exit record",
+            hypothesis="It was killed (host out of memory, the scheduler's limit, kill -9) or crashed in C code.",
+            fix="Look at the kernel's log (dmesg), the scheduler's accounting, and the last memory figures.",
+            confidence="high that it is gone; low on the cause, which leaves no trace in the process itself.",
+            evidence=[Evidence(evidence, step=at)],
+            open_questions=["Was host memory near its limit just before?"],
+        )
+
+    def _when(self, at: int) -> str:
+        return f"after step {at:,}" if self.context.steps else "before its first step"
 
     def _last_words(self) -> list[Evidence]:
         event = self._exception
@@ -273,7 +287,7 @@ class EndRule(Rule):
         self.context.open(
             "exited",
             Claim(
-                symptom=f"the process ended after step {at:,}{_how(exception, code) if failed else ''}",
+                symptom=f"the process ended {self._when(at)}{_how(exception, code) if failed else ''}",
                 hypothesis=(
                     "An exception ended it."
                     if failed and exception and not interrupted
