@@ -23,7 +23,7 @@ _STANDING_SECONDS, _STANDING_STEPS = 5.0, 10.0
 """A phase older than both is told in place of the rate."""
 _SHOWN = ("loss", "lr", "grad_norm", "step_time")
 _NOT_SHOWN = ("clip", "loss_scale", "skipped", "micro", "epoch", "samples", "tokens")
-_SAMPLES = re.compile(r"(lr|phase|host|gpu\d+|alloc\d+)/")
+_SAMPLES = re.compile(r"(lr|phase|host|gpu\d+|alloc\d+|compile)/")
 
 
 def overview(session: Session) -> str:
@@ -36,6 +36,8 @@ def overview(session: Session) -> str:
             lines += _phases(process)
             lines += _host(process)
             lines += [f"{'warning':<10} {text.safe(event.text)}" for event in process.warnings]
+            beat = process.heartbeat
+            lines += [f"{'off':<10} {text.safe(part)}" for part in (beat.probe.disabled if beat else [])]
         status = session.status
         if status.corrupt or status.gaps:
             lines.append(f"{'reading':<10} {status.corrupt} damaged and {status.gaps} missing frames")
@@ -158,11 +160,16 @@ def _host(process: ProcessState) -> Iterator[str]:
             f"{text.size(last('host/memory_used'))} of {text.size(last('host/memory_total'))}"
         )
     for index, name in process.devices.items():
-        busy = last(f"gpu{index}/utilization")
-        yield (
-            f"{f'gpu {index}':<10} {text.safe(name)}, busy {text.percent(None if busy is None else busy / 100)}, "
-            f"{text.size(last(f'gpu{index}/memory_used'))} of {text.size(last(f'gpu{index}/memory_total'))}"
-        )
+        now = process.accelerators[index]
+        if now.lost:
+            yield f"{f'gpu {index}':<10} {text.safe(name)}, lost: the driver cannot reach it"
+            continue
+        busy = "n/a" if now.utilization is None else text.percent(now.utilization / 100)
+        memory = "n/a"
+        if now.memory_used is not None:
+            memory = f"{text.size(now.memory_used)} of {text.size(now.memory_total)}"
+        slowed = "".join(f", slowed: {text.safe(reason)}" for reason in now.throttle)
+        yield f"{f'gpu {index}':<10} {text.safe(name)}, busy {busy}, memory {memory}{slowed}"
 
 
 def _cores(busy: float | None) -> str:

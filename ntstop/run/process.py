@@ -9,7 +9,7 @@ import numpy as np
 
 from ntstop.curves.matrix import LayerMatrix
 from ntstop.curves.series import Series
-from ntstop_probe.wire import Event, Heartbeat, Hello, Manifest, Schema
+from ntstop_probe.wire import Device, Event, Heartbeat, Hello, Manifest, Schema
 
 EVENTS = 1000
 """Newest events that are kept; `events_seen` counts all."""
@@ -68,6 +68,8 @@ class ProcessState:
     """Phases in the order in which they were first seen."""
     devices: dict[int, str] = field(default_factory=dict)
     """Names of the accelerators by index."""
+    accelerators: dict[int, Device] = field(default_factory=dict)
+    """The newest record of each: what the driver does not say now is None there, whatever the curve was before."""
     steps: int = 0
     """Steps this process has finished."""
     ordinal: int | None = None

@@ -13,6 +13,7 @@ from ntstop.sources import columns
 from ntstop_probe.wire import (
     Allocator,
     Column,
+    Compiler,
     Device,
     Event,
     Heartbeat,
@@ -44,16 +45,18 @@ _DEVICE_FIELDS = ("utilization", "memory_used", "memory_total", "power", "power_
                   "ecc_uncorrected")  # fmt: skip
 _HOST_FIELDS = ("process_cpu", "process_rss", "host_cpu", "cores", "memory_used", "memory_total", "children_cpu",
                 "children_rss", "children")  # fmt: skip
-_ALLOCATOR_FIELDS = ("allocated", "reserved", "active", "inactive_split", "retries", "ooms")
+_ALLOCATOR_FIELDS = ("allocated", "reserved", "active", "inactive_split", "retries", "ooms", "largest_free")
+_COMPILER_FIELDS = ("graphs", "graph_breaks", "recompiles", "seconds")
 
 
 class RunState:
     """Everything that is known of a run. `apply` takes records in the order of each writer.
 
     Series names: "loss", "loss/1" …, "lr", "lr/0.1" …, "grad_norm", "clip", "loss_scale", "skipped", "micro",
-    "step_time" (s), "phase/<phase>" (s), "epoch", "samples", "tokens"; "host/<field>", "gpu<index>/<field>" and
-    "alloc<index>/<field>" with the field names of the wire; and what the user logs, under its own name. Their x is the
-    global step where the job has one, else the ordinal; their t is the writer's monotonic clock. Not thread-safe.
+    "step_time" (s), "phase/<phase>" (s), "epoch", "samples", "tokens"; "host/<field>", "gpu<index>/<field>",
+    "alloc<index>/<field>" and "compile/<field>" with the field names of the wire; and what the user logs, under its own
+    name. Their x is the global step where the job has one, else the ordinal; their t is the writer's monotonic clock.
+    Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -110,9 +113,12 @@ class RunState:
             _sample(process, record, "host", _HOST_FIELDS)
         elif isinstance(record, Device):
             process.devices[record.index] = record.name
+            process.accelerators[record.index] = record
             _sample(process, record, f"gpu{record.index}", _DEVICE_FIELDS)
         elif isinstance(record, Allocator):
             _sample(process, record, f"alloc{record.index}", _ALLOCATOR_FIELDS)
+        elif isinstance(record, Compiler):
+            _sample(process, record, "compile", _COMPILER_FIELDS)
         elif isinstance(record, Heartbeat):
             process.heartbeat, process.heartbeat_arrival = record, time.monotonic()
         elif isinstance(record, Event):
@@ -263,7 +269,9 @@ def _ratio(
     return np.divide(norms, weights, out=np.zeros_like(norms), where=there), there
 
 
-def _sample(process: ProcessState, record: Host | Device | Allocator, prefix: str, fields: tuple[str, ...]) -> None:
+def _sample(
+    process: ProcessState, record: Host | Device | Allocator | Compiler, prefix: str, fields: tuple[str, ...]
+) -> None:
     x = process.x
     for field in fields:
         value = getattr(record, field)

@@ -187,7 +187,9 @@ def _problem(session: Session, process: ProcessState | None) -> str:
         return f"{count(status.corrupt)} damaged frames"
     if probe and probe.dropped:
         return f"{count(probe.dropped)} rows dropped"
-    return process.warnings[-1].text if process and process.warnings else ""
+    if process and process.warnings:
+        return process.warnings[-1].text
+    return f"switched off: {probe.disabled[-1]}" if probe and probe.disabled else ""
 
 
 def _age(seconds: float) -> str:

@@ -16,6 +16,12 @@ MAX_PATH_BYTES = 107
 
 def socket_path() -> Path:
     """A fresh path for an ipc socket. Raises `OSError` when there is no folder that is safe to use."""
+    name = f"ntstop-{secrets.token_hex(6)}.sock"
+    return safe_folder(MAX_PATH_BYTES - len(name) - 1) / name
+
+
+def safe_folder(max_bytes: int = 4096) -> Path:
+    """A folder on this host that only this user can enter, its path no longer than `max_bytes`. Raises `OSError`."""
     problems: list[str] = []
     for folder in _folders():
         try:
@@ -23,10 +29,9 @@ def socket_path() -> Path:
         except OSError as error:
             problems.append(str(error))
             continue
-        path = folder / f"ntstop-{secrets.token_hex(6)}.sock"
-        if len(os.fsencode(path)) <= MAX_PATH_BYTES:
-            return path
-        problems.append(f"{path}: longer than {MAX_PATH_BYTES} bytes")
+        if len(os.fsencode(folder)) <= max_bytes:
+            return folder
+        problems.append(f"{folder}: longer than {max_bytes} bytes")
     raise OSError("; ".join(problems))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import os
 import subprocess
@@ -17,14 +18,17 @@ import psutil
 import pytest
 
 from ntstop_probe.sampling import Factory, Sampler
+from ntstop_probe.sampling import allocator as allocator_module
 from ntstop_probe.sampling import rota as rota_module
 from ntstop_probe.sampling.allocator import AllocatorSampler
 from ntstop_probe.sampling.host import HostSampler, usable_cores
-from ntstop_probe.sampling.nvml import open_nvml, visible_devices
+from ntstop_probe.sampling.nvml import open_nvml
 from ntstop_probe.sampling.rota import Rota, SamplingThread
+from ntstop_probe.sampling.visible import visible_devices
 from ntstop_probe.wire import Allocator, Host, Record
 
 from ..helpers import wait_until
+from .nvml_stub import compile_stub
 
 
 class Counter:
@@ -98,6 +102,44 @@ def test_a_driver_that_does_not_answer_holds_up_nobody_and_is_named(monkeypatch:
         sampling.stop()
 
 
+class Holding(Counter):
+    """A sampler that holds something outside the process."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_what_a_sampler_holds_is_let_go_of_when_it_fails_and_when_the_job_ends() -> None:
+    failing, fine = Holding("failing", 0.0, breaks_at=2), Holding("fine", 0.0)
+    sampling = SamplingThread({"failing": lambda: failing, "fine": lambda: fine})
+    sampling.start()
+    wait_until(lambda: failing.closed == 1 and fine.asked > 2)
+    assert fine.closed == 0
+    sampling.stop()
+    wait_until(lambda: fine.closed == 1)
+    assert failing.closed == 1
+
+
+def test_a_fault_of_the_rota_itself_is_said_once_and_the_samplers_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rota_module, "POLL", 0.01)
+    faults = iter([MemoryError("a"), SystemExit("b"), MemoryError("a")])
+    due = Rota.due
+
+    def failing(self: Rota, now: float) -> object:
+        for fault in faults:
+            raise fault
+        return due(self, now)
+
+    monkeypatch.setattr(Rota, "due", failing)
+    sampling = SamplingThread({"host": lambda: Counter("host", 0.0)})
+    sampling.start()
+    wait_until(sampling.take)
+    assert sampling.disabled == ["samplers: MemoryError: a", "samplers: SystemExit: b"]
+    sampling.stop()
+
+
 def host_of(sampler: HostSampler) -> Host:
     (record,) = sampler.sample()
     assert isinstance(record, Host)
@@ -151,95 +193,131 @@ def test_children_are_counted_with_their_cpu_and_memory() -> None:
 
 
 UUIDS = ["GPU-aaaa1111", "GPU-aaab2222", "GPU-cccc3333", "GPU-dddd4444"]
+PARTS = {"GPU-aaab2222": ["MIG-1111", "MIG-2222"], "GPU-cccc3333": []}
 
 
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({}, {0: 0, 1: 1, 2: 2, 3: 3}),
-        ({"CUDA_VISIBLE_DEVICES": "2,0"}, {0: 2, 1: 0}),
-        ({"CUDA_VISIBLE_DEVICES": " 3 "}, {0: 3}),
-        ({"CUDA_VISIBLE_DEVICES": ""}, {}),
-        ({"CUDA_VISIBLE_DEVICES": "-1"}, {}),
-        ({"CUDA_VISIBLE_DEVICES": "1,9,2"}, {0: 1}),
-        ({"CUDA_VISIBLE_DEVICES": "GPU-cccc3333,GPU-dd"}, {0: 2, 1: 3}),
-        ({"CUDA_VISIBLE_DEVICES": "GPU-aaa"}, {}),
-        ({"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "4"}, {2: 2}),
-        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": "3,2"}, {1: 2}),
-        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "CUDA_VISIBLE_DEVICES": "3"}, {0: 3}),
-        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, {0: 0, 1: 1, 2: 2, 3: 3}),
+        ({}, [0, 1, 2, 3]),
+        ({"CUDA_VISIBLE_DEVICES": "2,0"}, [2, 0]),
+        ({"CUDA_VISIBLE_DEVICES": " 3 "}, [3]),
+        ({"CUDA_VISIBLE_DEVICES": ""}, []),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "1,9,2"}, [1]),
+        ({"CUDA_VISIBLE_DEVICES": "1,1,2"}, [1]),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-cccc3333,GPU-dd"}, [2, 3]),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-aaa"}, []),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "CUDA_VISIBLE_DEVICES": "3"}, [3]),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, [0, 1, 2, 3]),
     ],
 )
-def test_only_the_devices_of_this_process_are_polled(environment: dict[str, str], expected: dict[int, int]) -> None:
-    assert visible_devices(UUIDS, environment) == expected
+def test_only_the_devices_of_this_process_are_its_own(environment: dict[str, str], expected: list[int]) -> None:
+    assert visible_devices(UUIDS, environment) == {index: UUIDS[place] for index, place in enumerate(expected)}
 
 
-STUB = r"""
-#include <string.h>
-typedef struct { unsigned int gpu, memory; } utilization_t;
-typedef struct { unsigned long long total, free, used; } memory_t;
-static int mig(void *device) { return device == (void *)2; }
-int nvmlInitWithFlags(unsigned flags) { return 0; }
-int nvmlInit_v2(void) { return 0; }
-int nvmlShutdown(void) { return 0; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
-    *device = (void *)(unsigned long)(index + 1); return 0;
-}
-int nvmlDeviceGetUUID(void *device, char *out, unsigned size) {
-    strcpy(out, mig(device) ? "GPU-bbbb" : "GPU-aaaa"); return 0;
-}
-int nvmlDeviceGetName(void *device, char *out, unsigned size) { strcpy(out, "Stub H100"); return 0; }
-int nvmlDeviceGetUtilizationRates(void *device, utilization_t *out) {
-    if (mig(device)) return 3;  /* NVML_ERROR_NOT_SUPPORTED */
-    out->gpu = 63; out->memory = 20; return 0;
-}
-int nvmlDeviceGetMemoryInfo(void *device, memory_t *out) {
-    out->total = 80ull << 30; out->used = 61ull << 30; out->free = 19ull << 30; return 0;
-}
-int nvmlDeviceGetPowerUsage(void *device, unsigned *out) {
-    if (mig(device)) return 4;  /* NVML_ERROR_NO_PERMISSION */
-    *out = 412500; return 0;
-}
-int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out) { *out = 700000; return 0; }
-int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out) { *out = 71; return 0; }
-const char *nvmlErrorString(int code) { return "stub error"; }
-"""
+def test_where_every_rank_sees_all_devices_its_own_is_that_of_its_local_rank() -> None:
+    assert visible_devices(UUIDS, {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "4"}) == {2: UUIDS[2]}
+    swapped = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": "3,2"}
+    assert visible_devices(UUIDS, swapped) == {1: UUIDS[2]}
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        ("MIG-2222", ["MIG-2222"]),
+        ("MIG-2222,MIG-1111", ["MIG-2222"]),
+        ("1", ["MIG-1111"]),
+        ("GPU-aaab2222", ["MIG-1111"]),
+        ("MIG-3", []),
+        ("MIG-", []),
+        ("0,1", ["GPU-aaaa1111"]),
+        ("2", ["GPU-cccc3333"]),
+    ],
+)
+def test_a_process_sees_one_part_of_a_divided_gpu(visible: str, expected: list[str]) -> None:
+    found = visible_devices(UUIDS, {"CUDA_VISIBLE_DEVICES": visible}, PARTS)
+    assert found == dict(enumerate(expected))
 
 
 @pytest.fixture(scope="module")
 def stub_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a driver library that has two devices, the second as a MIG slice answers."""
-    folder = tmp_path_factory.mktemp("nvml")
-    (folder / "nvml.c").write_text(STUB)
-    command = ["gcc", "-shared", "-fPIC", "-o", str(folder / "libnvidia-ml.so.1"), str(folder / "nvml.c")]
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("needs gcc to make a stand-in for the NVIDIA driver's library")
-    return folder
+    """A folder with a driver library in it."""
+    return compile_stub(tmp_path_factory.mktemp("nvml"))
 
 
-def test_gpus_are_read_through_the_real_bindings_and_what_is_not_supported_is_missing(stub_nvml: Path) -> None:
-    script = textwrap.dedent(
-        """
-        from ntstop_probe.sampling.nvml import open_nvml
-        sampler = open_nvml()
-        assert sampler is not None and sampler.interval >= 1.0
-        first, second = sampler.sample()
-        print((first.index, first.uuid, first.name, first.utilization, first.memory_used, first.memory_total,
-               first.power, first.power_limit, first.temperature))
-        print((second.index, second.uuid, second.utilization, second.memory_used, second.power))
-        """
-    )
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(stub_nvml)}
-    environment.pop("CUDA_VISIBLE_DEVICES", None)
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+def with_driver(stub: Path, script: str, **more: str) -> list[str]:
+    """The lines that `script` prints in a process that has this driver."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(stub), **more}
+    if "CUDA_VISIBLE_DEVICES" not in more:
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+READ = """
+from ntstop_probe.sampling.nvml import open_nvml
+driver = open_nvml()
+if driver is not None:
+    for device in driver.read():
+        print({name: getattr(device, name) for name in device.__struct_fields__ if name != "t"})
+    print(dict(driver.own()))
+"""
+
+
+def test_gpus_are_read_through_the_real_bindings_and_what_is_not_said_is_missing(stub_nvml: Path) -> None:
+    *devices, own = with_driver(stub_nvml, READ)
+    whole, divided, shy, part, other = (ast.literal_eval(line) for line in devices)
     gib = 2**30
-    assert first == str((0, "GPU-aaaa", "Stub H100", 63.0, 61 * gib, 80 * gib, 412.5, 700.0, 71.0))
-    assert second == str((1, "GPU-bbbb", None, 61 * gib, None))
+    assert whole == {
+        "index": 0,
+        "uuid": "GPU-uuid-1",
+        "name": "Stub H100",
+        "utilization": 63.0,
+        "memory_used": 20 * gib,
+        "memory_total": 80 * gib,
+        "power": 412.5,
+        "power_limit": 700.0,
+        "temperature": 71.0,
+        "throttle": ["power cap", "thermal slowdown (hardware)"],
+        "ecc_uncorrected": 2,
+        "lost": False,
+    }
+    assert (divided["uuid"], divided["utilization"], divided["memory_total"]) == ("GPU-uuid-2", None, 80 * gib)
+    assert (shy["power"], shy["ecc_uncorrected"], shy["throttle"], shy["utilization"]) == (None, None, [], 63.0)
+    assert (part["uuid"], part["name"], part["memory_total"]) == ("MIG-uuid-21", "Stub H100 MIG 3g.40gb", 40 * gib)
+    for name in ("utilization", "power", "power_limit", "temperature", "ecc_uncorrected"):
+        assert part[name] is None, name
+    assert other["uuid"] == "MIG-uuid-22"
+    assert ast.literal_eval(own) == {0: "GPU-uuid-1", 1: "GPU-uuid-3"}
+
+
+def test_a_process_without_a_device_does_not_ask_the_driver(stub_nvml: Path) -> None:
+    assert with_driver(stub_nvml, READ, CUDA_VISIBLE_DEVICES="") == []
+    assert ast.literal_eval(with_driver(stub_nvml, READ, CUDA_VISIBLE_DEVICES="1")[-1]) == {0: "MIG-uuid-21"}
+
+
+def test_a_gpu_that_is_lost_in_the_middle_of_the_run_is_said_to_be_and_the_others_go_on(
+    stub_nvml: Path, tmp_path: Path
+) -> None:
+    script = """
+        import os, pathlib
+        from ntstop_probe.sampling import standard_samplers
+        sampler = standard_samplers()["gpu"]()
+        def show():
+            print([(device.uuid, device.lost, device.utilization) for device in sampler.sample()])
+        show()
+        lost = pathlib.Path(os.environ["STUB_LOST"])
+        lost.touch()
+        show()
+        lost.unlink()
+        show()
+    """
+    before, while_lost, after = with_driver(stub_nvml, script, STUB_LOST=str(tmp_path / "lost"))
+    assert before == after == str([("GPU-uuid-1", False, 63.0), ("GPU-uuid-3", False, 63.0)])
+    assert while_lost == str([("GPU-uuid-1", True, None), ("GPU-uuid-3", False, 63.0)])
 
 
 def test_without_a_driver_there_is_no_gpu_sampler_and_no_complaint() -> None:
@@ -251,32 +329,77 @@ def test_without_a_driver_there_is_no_gpu_sampler_and_no_complaint() -> None:
         pytest.skip("this machine has an NVIDIA driver")
 
 
-def test_the_allocator_is_read_only_once_the_job_has_initialized_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = {"initialized": False}
+class FakeCuda:
+    """What the sampler uses of torch: statistics of two devices, of which the second has nothing reserved."""
 
-    def stats(index: int) -> dict[str, object]:
-        assert state["initialized"], "must not be the one that initializes CUDA"
-        size = 0 if index else 4096
-        pools = (
-            {
-                name: {"all": {"current": size + n, "peak": 10**9}}
-                for n, name in enumerate(["allocated_bytes", "reserved_bytes", "active_bytes"])
-            }
-            if not index
-            else {}
+    def __init__(self) -> None:
+        self.initialized = False
+        self.blocks = 10
+        self.snapshots = 0
+        self.reads = 0
+        self.cuda = SimpleNamespace(
+            is_initialized=lambda: self.initialized, device_count=lambda: 2, memory_snapshot=self.snapshot
         )
-        return {**pools, "num_alloc_retries": 3, "num_ooms": 0}
+        self._C = SimpleNamespace(_cuda_memoryStats=self.stats)
 
-    cuda = SimpleNamespace(is_initialized=lambda: state["initialized"], device_count=lambda: 2)
-    fake = SimpleNamespace(cuda=cuda, _C=SimpleNamespace(_cuda_memoryStats=stats))
+    def stats(self, index: int) -> dict[str, object]:
+        assert self.initialized, "must not be the one that initializes CUDA"
+        self.reads += 1
+        if index:
+            return {"reserved_bytes": {"all": {"current": 0}}, "num_alloc_retries": 0, "num_ooms": 0}
+        names = ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes")
+        stats: dict[str, object] = {
+            name: {"all": {"current": 4096 + place, "peak": 10**9}} for place, name in enumerate(names)
+        }
+        stats["active"] = {"all": {"current": self.blocks}}
+        return {**stats, "num_alloc_retries": 3, "num_ooms": 1}
+
+    def snapshot(self, *, include_traces: bool) -> list[dict[str, object]]:
+        assert not include_traces
+        self.snapshots += 1
+        blocks = [("active_allocated", 9000), ("inactive", 512), ("active_awaiting_free", 8000), ("inactive", 2048)]
+        return [{"device": 0, "blocks": [{"state": state, "size": size} for state, size in blocks]}]
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    fake = FakeCuda()
     monkeypatch.setitem(sys.modules, "torch", fake)
-    sampler = AllocatorSampler()
-    assert list(sampler.sample()) == []
-    state["initialized"] = True
+    return fake
+
+
+def allocator_of(sampler: AllocatorSampler) -> Allocator:
     (record,) = sampler.sample()
     assert isinstance(record, Allocator)
+    return record
+
+
+def test_the_allocator_is_read_only_once_the_job_has_initialized_cuda(fake_cuda: FakeCuda) -> None:
+    sampler = AllocatorSampler()
+    assert list(sampler.sample()) == []
+    fake_cuda.initialized = True
+    record = allocator_of(sampler)
     assert (record.index, record.allocated, record.reserved, record.active) == (0, 4096, 4097, 4098)
-    assert (record.inactive_split, record.retries, record.ooms) == (None, 3, 0)
+    assert (record.inactive_split, record.retries, record.ooms) == (4099, 3, 1)
+    assert fake_cuda.reads == 2, "one call a device"
+
+
+def test_the_largest_free_block_is_looked_for_rarely_and_only_where_there_are_few(fake_cuda: FakeCuda) -> None:
+    fake_cuda.initialized, fake_cuda.blocks = True, allocator_module.MAX_BLOCKS + 1
+    sampler = AllocatorSampler()
+    assert allocator_of(sampler).largest_free is None
+    assert fake_cuda.snapshots == 0
+    fake_cuda.blocks = 10
+    assert allocator_of(sampler).largest_free == 2048
+    assert allocator_of(sampler).largest_free is None, "missing is not zero"
+    assert fake_cuda.snapshots == 1
+
+
+def test_a_version_of_torch_that_has_no_small_snapshot_gives_the_rest(fake_cuda: FakeCuda) -> None:
+    fake_cuda.initialized = True
+    fake_cuda.cuda.memory_snapshot = lambda: []
+    record = allocator_of(AllocatorSampler())
+    assert (record.allocated, record.largest_free) == (4096, None)
 
 
 def test_without_torch_or_without_cuda_in_it_the_allocator_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:

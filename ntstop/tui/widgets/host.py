@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from textual.app import ComposeResult
 
+from ntstop_probe.wire import Device
+
 from ...run.process import ProcessState
 from ..raster.ink import Ink
 from ..raster.picture import Picture
@@ -58,8 +60,8 @@ def usage_rows(process: ProcessState, view: StepView) -> list[Row]:
         return np.empty(0) if series is None else series.window(*view.query, SPARK).mean
 
     rows = []
-    for index in sorted(_indexes(process, "gpu")):
-        rows += _device_rows(index, at, recent)
+    for index in sorted(_indexes(process, "gpu") | set(process.accelerators)):
+        rows += _device_rows(index, at, recent, process.accelerators.get(index) if view.cursor is None else None)
     for index in sorted(_indexes(process, "alloc")):
         rows += _allocator_rows(index, at, recent)
     rows += _host_rows(at, recent)
@@ -78,18 +80,26 @@ def _indexes(process: ProcessState, prefix: str) -> set[int]:
 Recent = Callable[[str], NDArray[np.float64]]
 
 
-def _device_rows(index: int, at: At, recent: Recent) -> list[Row]:
+def _device_rows(index: int, at: At, recent: Recent, now: Device | None) -> list[Row]:
+    """`now`: what the driver has said last, when that is what is looked at."""
     prefix = f"gpu{index}/"
+    if now is not None and now.lost:
+        return [Row(f"gpu {index}", "lost: the driver cannot reach it", ink=Ink.WARNING)]
+    at = at if now is None else lambda name: getattr(now, name.removeprefix(prefix))
     busy, used, total = at(prefix + "utilization"), at(prefix + "memory_used"), at(prefix + "memory_total")
-    power, heat = at(prefix + "power"), at(prefix + "temperature")
+    power, heat, errors = at(prefix + "power"), at(prefix + "temperature"), at(prefix + "ecc_uncorrected")
+    slowed = clip(", ".join(now.throttle), 60) if now is not None else ""
     first = [
-        f"{busy:.0f}%" if busy is not None else "use not measured",
+        f"{busy:.0f}%" if busy is not None else "use n/a",
         f"{power:.0f} W" if power is not None else "",
         f"{heat:.0f} °C" if heat is not None else "",
     ]
     rows = [Row(f"gpu {index}", _joined(first), recent(prefix + "utilization"), 100.0, Ink.LINE_3)]
     if used is not None:
         rows.append(Row("  memory", _of(used, total), recent(prefix + "memory_used"), total, Ink.LINE_3))
+    if slowed or errors:
+        told = [f"slowed: {slowed}" if slowed else "", f"{errors:.0f} uncorrected ECC errors" if errors else ""]
+        rows.append(Row("", _joined(told), ink=Ink.WARNING))
     return rows
 
 
@@ -97,11 +107,13 @@ def _allocator_rows(index: int, at: At, recent: Recent) -> list[Row]:
     prefix = f"alloc{index}/"
     allocated, reserved = at(prefix + "allocated"), at(prefix + "reserved")
     split, retries, ooms = at(prefix + "inactive_split"), at(prefix + "retries"), at(prefix + "ooms")
+    largest = at(prefix + "largest_free")
     if allocated is None:
         return []
     rows = [Row(f"alloc {index}", _of(allocated, reserved), recent(prefix + "allocated"), reserved)]
     more = [
         f"{size(split)} split" if split is not None else "",
+        f"{size(largest)} largest free" if largest is not None else "",
         f"{retries:.0f} retries" if retries is not None else "",
         f"{ooms:.0f} OOM" if ooms else "",
     ]

@@ -1,4 +1,4 @@
-"""GPUs through NVML: only the cheap calls, and only the devices this process may use."""
+"""The driver of NVIDIA, through NVML: only the calls that are cheap. What it does not say is None, never 0."""
 
 from __future__ import annotations
 
@@ -6,65 +6,131 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ..wire import Device, Record
+from ..wire import Device
+from .visible import visible_devices
+
+THROTTLE_REASONS = {
+    0x02: "applications clocks setting",
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "thermal slowdown (software)",
+    0x40: "thermal slowdown (hardware)",
+    0x80: "power brake",
+    0x100: "display clock setting",
+}
+"""Bits of nvmlDeviceGetCurrentClocksThrottleReasons, of nvml.h; 0x01 is an idle GPU, which nothing slows down."""
 
 
-class NvmlSampler:
-    """What the driver does not say (MIG has no utilization) is None, never 0."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A GPU, or a part of one (MIG), as it was enumerated."""
 
-    name = "gpu"
-    interval = 1.0
+    handle: Any
+    uuid: str
+    name: str
+    divided: bool = False
 
-    def __init__(self, nvml: Any, handles: dict[int, Any]) -> None:
-        """`nvml` is the module `pynvml`, initialized; `handles` its devices by their index in this process."""
+
+class NvmlDriver:
+    """A `Driver`. Enumerates once; `read` asks about each device what it may."""
+
+    name = "nvml"
+
+    def __init__(self, nvml: Any, environment: Mapping[str, str]) -> None:
+        """`nvml` is the module `pynvml`, initialized."""
         self._nvml = nvml
-        self._devices = [(index, handle, *self._who(handle)) for index, handle in handles.items()]
+        self._silence = (
+            nvml.NVMLError_NotSupported,
+            nvml.NVMLError_NoPermission,
+            nvml.NVMLError_FunctionNotFound,
+            nvml.NVMLError_InvalidArgument,
+        )
+        wholes = [self._found(nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(nvml.nvmlDeviceGetCount())]
+        parts = {whole.uuid: self._parts(whole) for whole in wholes}
+        self._devices = [*wholes, *(part for pieces in parts.values() for part in pieces)]
+        self.uuids: Sequence[str] = [device.uuid for device in self._devices]
+        names = {uuid: [piece.uuid for piece in pieces] for uuid, pieces in parts.items()}
+        self._own = visible_devices([whole.uuid for whole in wholes], environment, names)
 
-    def sample(self) -> Sequence[Record]:
-        """A `Device` record for each device."""
-        return [self._device(*device) for device in self._devices]
+    def own(self) -> Mapping[int, str]:
+        """UUID by the index in CUDA's eyes."""
+        return self._own
 
-    def _device(self, index: int, handle: Any, uuid: str, name: str) -> Device:
-        nvml = self._nvml
+    def read(self) -> list[Device]:
+        """Every device. One that has fallen off the bus is `lost`; the others are read all the same."""
+        return [self._device(index, found) for index, found in enumerate(self._devices)]
+
+    def _device(self, index: int, found: _Found) -> Device:
+        now = time.monotonic()
+        try:
+            return self._read(now, index, found)
+        except (self._nvml.NVMLError_GpuIsLost, self._nvml.NVMLError_ResetRequired):
+            return Device(t=now, index=index, uuid=found.uuid, name=found.name, lost=True)
+
+    def _read(self, now: float, index: int, found: _Found) -> Device:
+        nvml, handle = self._nvml, found.handle
         utilization = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
         memory = self._ask(nvml.nvmlDeviceGetMemoryInfo, handle)
         power = self._ask(nvml.nvmlDeviceGetPowerUsage, handle)
         limit = self._ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
         temperature = self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+        reasons = self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
+        errors = self._ask(
+            nvml.nvmlDeviceGetTotalEccErrors, handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+        )
         return Device(
-            t=time.monotonic(),
+            t=now,
             index=index,
-            uuid=uuid,
-            name=name,
-            utilization=None if utilization is None else float(utilization.gpu),
+            uuid=found.uuid,
+            name=found.name,
+            # Older drivers answer 0 for a divided GPU, which means nothing.
+            utilization=None if utilization is None or found.divided else float(utilization.gpu),
             memory_used=None if memory is None else int(memory.used),
             memory_total=None if memory is None else int(memory.total),
             power=None if power is None else power / 1000,
             power_limit=None if limit is None else limit / 1000,
             temperature=None if temperature is None else float(temperature),
+            throttle=[reason for bit, reason in THROTTLE_REASONS.items() if reasons & bit],
+            ecc_uncorrected=None if errors is None else int(errors),
         )
 
-    def _who(self, handle: Any) -> tuple[str, str]:
-        uuid = self._ask(self._nvml.nvmlDeviceGetUUID, handle)
-        name = self._ask(self._nvml.nvmlDeviceGetName, handle)
-        return _text(uuid), _text(name)
+    def _found(self, handle: Any) -> _Found:
+        nvml = self._nvml
+        mode = self._ask(nvml.nvmlDeviceGetMigMode, handle)
+        uuid, name = self._ask(nvml.nvmlDeviceGetUUID, handle), self._ask(nvml.nvmlDeviceGetName, handle)
+        return _Found(handle, _text(uuid), _text(name), divided=mode is not None and mode[0] == 1)
+
+    def _parts(self, whole: _Found) -> list[_Found]:
+        """The MIG devices of a GPU, in the order of their places, some of which are empty."""
+        nvml, found = self._nvml, []
+        if not whole.divided:
+            return []
+        for index in range(self._ask(nvml.nvmlDeviceGetMaxMigDeviceCount, whole.handle) or 0):
+            try:
+                handle = self._ask(nvml.nvmlDeviceGetMigDeviceHandleByIndex, whole.handle, index)
+            except nvml.NVMLError_NotFound:
+                continue
+            if handle is not None:
+                found.append(self._found(handle))
+        return found
 
     def _ask(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """The driver's answer; None when this device or this user does not get one."""
+        """The driver's answer; None when this device, this driver or this user does not get one."""
         try:
             return call(*arguments)
-        except (self._nvml.NVMLError_NotSupported, self._nvml.NVMLError_NoPermission):
+        except self._silence:
             return None
 
 
-def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlSampler | None:
-    """A sampler for the GPUs of this process; None where there is no NVIDIA driver or no GPU for it.
+def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlDriver | None:
+    """The driver, where there is one and this process has a GPU; else None.
 
     Raises `pynvml.NVMLError` when there is a driver that does not answer.
     """
-    environment = os.environ if environment is None else environment
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -72,44 +138,8 @@ def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlSampler | Non
     import pynvml
 
     pynvml.nvmlInit()
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    uuids = [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
-    chosen = visible_devices(uuids, environment)
-    return NvmlSampler(pynvml, {index: handles[position] for index, position in chosen.items()}) if chosen else None
-
-
-def visible_devices(uuids: Sequence[str], environment: Mapping[str, str]) -> dict[int, int]:
-    """The devices of this process: their index in CUDA's eyes, and their position in `uuids`, NVML's order.
-
-    `CUDA_VISIBLE_DEVICES` holds numbers or beginnings of UUIDs; like CUDA, stop at the first that is neither. Where
-    every rank sees all devices, this rank's own is the one of its `LOCAL_RANK`: one poller a device on a node.
-    """
-    given = environment.get("CUDA_VISIBLE_DEVICES")
-    positions: list[int] = []
-    if given is None:
-        positions = list(range(len(uuids)))
-    else:
-        for word in (part.strip() for part in given.split(",")):
-            position = _position(word, uuids)
-            if position is None or position in positions:
-                break
-            positions.append(position)
-    devices = dict(enumerate(positions))
-    try:
-        local_rank = int(environment["LOCAL_RANK"])
-        local_world = int(environment.get("LOCAL_WORLD_SIZE", "1"))
-    except (KeyError, ValueError):
-        return devices
-    if 1 < local_world <= len(devices) and local_rank in devices:
-        return {local_rank: devices[local_rank]}
-    return devices
-
-
-def _position(word: str, uuids: Sequence[str]) -> int | None:
-    if word.isdigit():
-        return int(word) if int(word) < len(uuids) else None
-    matches = [position for position, uuid in enumerate(uuids) if word and uuid.startswith(word)]
-    return matches[0] if len(matches) == 1 else None
+    driver = NvmlDriver(pynvml, os.environ if environment is None else environment)
+    return driver if driver.own() else None
 
 
 def _text(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -10,7 +11,7 @@ from functools import partial
 
 from ..imports import importing
 from ..wire import Record
-from . import Factory, Sampler
+from . import Closing, Factory, Sampler
 
 POLL = 0.25
 """Seconds between looks at who is due."""
@@ -50,12 +51,24 @@ class Rota:
         self.busy = name, time.monotonic()
         try:
             return work()
-        except Exception as error:
-            self.failed.append(f"{name}: {type(error).__name__}: {error}"[:200])
-            self._samplers = [sampler for sampler in self._samplers if sampler.name != name]
+        except BaseException as error:
+            self._drop(name, error)
             return []
         finally:
             self.busy = None
+
+    def _drop(self, name: str, error: BaseException) -> None:
+        self.failed.append(f"{name}: {type(error).__name__}: {error}"[:200])
+        dropped = [sampler for sampler in self._samplers if sampler.name == name]
+        self._samplers = [sampler for sampler in self._samplers if sampler.name != name]
+        for sampler in dropped:
+            _close(sampler)
+
+    def close(self) -> None:
+        """The samplers let go of what they hold outside the process. Raises nothing."""
+        samplers, self._samplers = self._samplers, []
+        for sampler in samplers:
+            _close(sampler)
 
     def _begin(self, factory: Factory) -> list[Record]:
         with importing():
@@ -64,6 +77,12 @@ class Rota:
             self._samplers.append(sampler)
             self._due[sampler.name] = 0.0
         return []
+
+
+def _close(sampler: Sampler) -> None:
+    if isinstance(sampler, Closing):
+        with contextlib.suppress(Exception):
+            sampler.close()
 
 
 def _sample(sampler: Sampler) -> list[Record]:
@@ -103,8 +122,18 @@ class SamplingThread:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for measure in self._rota.due(time.monotonic()):
-                self._measured.extend(measure())
-                if self._stop.wait(REST):
-                    return
+            try:
+                self._round()
+            except BaseException as error:
+                # Not of a sampler but of the rota itself: said once, and tried again.
+                text = f"samplers: {type(error).__name__}: {error}"[:200]
+                if text not in self._rota.failed:
+                    self._rota.failed.append(text)
             self._stop.wait(POLL)
+        self._rota.close()
+
+    def _round(self) -> None:
+        for measure in self._rota.due(time.monotonic()):
+            self._measured.extend(measure())
+            if self._stop.wait(REST):
+                return

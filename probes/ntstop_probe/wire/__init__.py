@@ -19,6 +19,7 @@ from .frames import (
 from .records import (
     PROTOCOL,
     Allocator,
+    Compiler,
     Device,
     Event,
     Heartbeat,
@@ -45,6 +46,7 @@ __all__ = [
     "STREAM_LAYERS",
     "Allocator",
     "Column",
+    "Compiler",
     "Device",
     "Event",
     "Frame",

@@ -75,7 +75,8 @@ class Steps(msgspec.Struct, tag="steps", array_like=True, frozen=True):
     """A block of consecutive steps, one column a field, every column `count` long; an absent column was not measured.
 
     A step closes at the loader's `next()` after an optimizer step; without a loader, when an optimizer steps again.
-    The phases are host seconds unless `clocks` says "device", and add up to `duration`.
+    The phases are host seconds unless `clocks` says "device", and add up to `duration`. A step that was not timed (the
+    budget allows one of k) has neither.
     """
 
     count: int
@@ -114,6 +115,8 @@ class Steps(msgspec.Struct, tag="steps", array_like=True, frozen=True):
     loss_scale: Column | None = None
     skipped: Column | None = None
     """u1: 1 when the optimizer was kept from stepping (AMP overflow)."""
+    zero_grads: Column | None = None
+    """i4: calls of `zero_grad`, of an optimizer or a module; gradients set to None by hand are not seen."""
 
 
 class Schema(msgspec.Struct, tag="schema", array_like=True, frozen=True):
@@ -163,7 +166,11 @@ class Device(msgspec.Struct, tag="device", array_like=True, frozen=True):
     temperature: float | None = None
     """Degrees Celsius."""
     throttle: list[str] = []
+    """What keeps its clocks down, in words."""
     ecc_uncorrected: int | None = None
+    """Memory errors that were not corrected, since the driver was loaded."""
+    lost: bool = False
+    """It has fallen off the bus, or waits to be reset: the driver cannot reach it."""
 
 
 class Host(msgspec.Struct, tag="host", array_like=True, frozen=True):
@@ -195,6 +202,20 @@ class Allocator(msgspec.Struct, tag="allocator", array_like=True, frozen=True):
     inactive_split: int | None = None
     retries: int | None = None
     ooms: int | None = None
+    largest_free: int | None = None
+    """Bytes of the largest block that is reserved and free; None where looking would take too long."""
+
+
+class Compiler(msgspec.Struct, tag="compiler", array_like=True, frozen=True):
+    """What torch.compile has done, counts since the start. None: this version of torch does not say."""
+
+    t: float
+    graphs: int | None = None
+    graph_breaks: int | None = None
+    recompiles: int | None = None
+    """Compilations of a function beyond its first."""
+    seconds: float | None = None
+    """Spent compiling."""
 
 
 class Scalars(msgspec.Struct, tag="scalar", array_like=True, frozen=True):
@@ -250,6 +271,12 @@ class ProbeStatus(msgspec.Struct, array_like=True, frozen=True):
     """CPU seconds per second of the publisher thread."""
     setup: float | None = None
     """Seconds on the training thread that were spent once, at the first step, and are no part of `cost`."""
+    tier: str = ""
+    """How much is left out to keep to the budget: "full", "no update ratio", "no parameter norms", "no layers",
+    "no details" (rates and norms now and then), "timing thinned" (phases too), "disarmed"."""
+    timing_interval: int | None = None
+    """Steps from one whose phases are timed to the next; losses are read in every step."""
+    ratio_interval: int | None = None
 
 
 class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True, frozen=True):
@@ -271,7 +298,7 @@ class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True, frozen=True):
     """Why there are no steps yet: "torch not imported", "no optimizer step yet" …; "" when there are."""
 
 
-Record = Hello | Steps | Schema | Layers | Device | Host | Allocator | Scalars | Event | Heartbeat
+Record = Hello | Steps | Schema | Layers | Device | Host | Allocator | Scalars | Event | Heartbeat | Compiler
 
 _encoder = msgspec.msgpack.Encoder()
 _batch_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
