@@ -38,11 +38,8 @@ def open_newest() -> int:
 def _wait_for_runs() -> list[runs.RunEntry]:
     ended = runs.scan()
     last = f" `ntstop {ended[0].id}` opens the newest that has ended." if ended else ""
-    click.echo(
-        f"No run is live.{last} Waiting for one: start it with `ntstop run -- CMD`, or call ntstop_probe.watch(); "
-        "ctrl-c leaves.",
-        err=True,
-    )
+    click.echo(f"No run is live.{last}", err=True)
+    click.echo("Waiting for one: `ntstop run -- CMD`, or ntstop_probe.watch(); ctrl-c leaves.", err=True)
     while not (entries := runs.active_runs()):
         time.sleep(_POLL)
     return entries

@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 
 class RunInfo(msgspec.Struct):
-    """The `run` of a report. `state`: live, finished, died, stale; `source`: live or recording."""
+    """The `run` of a report. `state`: as in `ntstop.sources.evidence.State`; `source`: live or recording."""
 
     id: str
     state: str

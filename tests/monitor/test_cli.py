@@ -151,6 +151,8 @@ def test_with_no_live_run_it_says_so_and_waits_for_one() -> None:
     sentence = viewer.stderr.readline()
     assert "No run is live" in sentence
     assert "ntstop over" in sentence
+    waiting = viewer.stderr.readline()
+    assert waiting.startswith("Waiting for one") and len(waiting) <= 80, "no word is broken on a narrow terminal"
     writer = Writer("begins")
     writer.train(0, 20)
     writer.beat(20)

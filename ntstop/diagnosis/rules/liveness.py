@@ -254,7 +254,7 @@ class EndRule(Rule):
             return Claim(
                 symptom=f"the process is gone {self._when(at)}{_how(self._exception.text)}",
                 hypothesis="An exception ended it, and it was killed before it had written its exit record.",
-                fix="Read the exception below and the end of the job's output.",
+                fix="Read the exception and the end of the job's output.",
                 confidence="high that it is gone; medium on the cause: what came after the exception is not recorded.",
                 evidence=[Evidence(evidence, step=at), *self._last_words()],
             )
@@ -297,7 +297,7 @@ class EndRule(Rule):
                     if failed
                     else "Training came to its end."
                 ),
-                fix="Read the exception below and the end of the job's output." if failed else "Nothing to do.",
+                fix="Read the exception and the end of the job's output." if failed else "Nothing to do.",
                 confidence="high: the process itself wrote it. Only the code after the probe's exit hook is unseen.",
                 evidence=[Evidence(f"exit record at step {at:,}, {status}", "exit", at), *self._last_words()],
             ),
