@@ -232,7 +232,7 @@ class Probe:
                 hooks.disarm()
         if sys.excepthook == self._on_exception:
             sys.excepthook = self._previous_excepthook
-        atexit.unregister(self.stop)
+        atexit.unregister(self._leave)
 
     def let_go_of_libraries(self) -> None:
         """They are as they were."""
@@ -240,12 +240,17 @@ class Probe:
             with contextlib.suppress(Exception):
                 self._integrations.stop()
 
+    def _leave(self) -> None:
+        """What runs at exit: `stop`, which is not to bring a traceback of ours to the job's last lines."""
+        with contextlib.suppress(Exception):
+            self.stop()
+
     def _stop_at_exit(self) -> None:
-        atexit.register(self.stop)
+        atexit.register(self._leave)
         util: Any = sys.modules.get("multiprocessing.util")
         if util is not None and _inherited:
             # A forked worker of multiprocessing ends without atexit.
-            util.Finalize(None, self.stop, exitpriority=0)
+            util.Finalize(None, self._leave, exitpriority=0)
 
     def visible(self) -> bool:
         """True once the user has asked for the probe, or the process has trained."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import zmq
 
+from .descriptors import identity
 from .endpoint import socket_path
 from .wire import STREAM_CORE, STREAM_LAYERS, encode_batch, encode_frame, stream_prefix
 
@@ -35,6 +36,8 @@ class LiveSocket:
         self._context = zmq.Context(io_threads=1)
         try:
             self._socket = self._context.socket(zmq.XPUB)
+            self._signal = int(self._socket.getsockopt(zmq.FD))
+            self._identity = identity(self._signal)
             self._socket.setsockopt(zmq.LINGER, 0)
             self._socket.setsockopt(zmq.SNDHWM, HIGH_WATER)
             self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST)
@@ -61,14 +64,21 @@ class LiveSocket:
         """How many subscribe to the core stream."""
         return self._subscriptions[STREAM_CORE]
 
+    @property
+    def intact(self) -> bool:
+        """False once the job has closed our descriptors with all others: libzmq would abort the process at a touch."""
+        return identity(self._signal) == self._identity
+
     def welcome(self, sequence: int) -> None:
         """Whoever connects from now on is told that `sequence` was the last."""
+        if not self.intact:
+            return
         self._socket.setsockopt(zmq.XPUB_WELCOME_MSG, encode_frame(STREAM_CORE, self._writer, sequence, _EMPTY))
 
     def newcomers(self) -> bool:
         """Take in who came and went; True when somebody has subscribed since the last call."""
         came = False
-        while True:
+        while self.intact:
             try:
                 message = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
@@ -78,14 +88,26 @@ class LiveSocket:
                 if stream_prefix(stream).startswith(message[1:]):
                     self._subscriptions[stream] = max(0, count + change)
             came = came or change == 1
+        return came
 
     def send(self, frame: bytes) -> None:
         """Send to whoever listens; dropped for those whose queue is full."""
-        if any(self._subscriptions.values()):
+        if any(self._subscriptions.values()) and self.intact:
             self._socket.send(frame, zmq.NOBLOCK)
 
     def close(self) -> None:
         """Close, and leave nothing in the file system."""
-        self._context.destroy(linger=FAREWELL_MS)
+        if self.intact:
+            self._context.destroy(linger=FAREWELL_MS)
+        else:
+            _leave_alone(self._context, self._socket)
         with contextlib.suppress(OSError):
             os.unlink(self._path)
+
+
+def _leave_alone(*objects: object) -> None:
+    """See that these are never collected, not even at exit: they would touch descriptors that are no longer theirs."""
+    import ctypes
+
+    for thing in objects:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))

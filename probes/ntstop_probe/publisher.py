@@ -161,6 +161,7 @@ class Publisher:
         records.append(self._beat())
         self._transmitter.send(STREAM_CORE, records)
         self._watch_recording()
+        self._watch_live()
         self._explain_waiting()
 
     def _samples(self) -> list[Record]:
@@ -194,6 +195,14 @@ class Publisher:
         elif self._transmitter.unrecorded > self._lost_before:
             lost, self._lost_before = self._transmitter.unrecorded - self._lost_before, self._transmitter.unrecorded
             self._warn(f"recording again {self._lost_before}", f"recording again; {lost} frames are missing from it")
+
+    def _watch_live(self) -> None:
+        """Go on without the live socket where the job has closed its descriptors."""
+        live = self._transmitter.live
+        if live is not None and not live.intact:
+            self._transmitter.live, self._introduction.endpoint = None, None
+            live.close()
+            self._warn("live socket", "the job has closed the live socket; viewers read the recording")
 
     def _explain_waiting(self) -> None:
         reason = missing_step(self._progress)

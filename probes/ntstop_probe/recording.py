@@ -6,10 +6,12 @@ the write is taken back whole, the loss is counted, and a new segment is tried e
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
 
+from .descriptors import identity
 from .registry import segment_name
 from .wire import STREAM_CORE, STREAM_LAYERS
 
@@ -28,9 +30,12 @@ class _Segment:
         self.size = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o600)
+        self._identity = identity(self._descriptor)
 
     def append(self, data: bytes) -> None:
         """Write all of `data` or, raising `OSError`, nothing of it."""
+        if not self._is_ours():
+            raise OSError(errno.EBADF, "the job has closed the file")
         view = memoryview(data)
         try:
             while view:
@@ -41,9 +46,13 @@ class _Segment:
         self.size += len(data)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        if self._is_ours():
+            os.close(self._descriptor)
         if self.size == 0:
             self.path.unlink(missing_ok=True)
+
+    def _is_ours(self) -> bool:
+        return identity(self._descriptor) == self._identity
 
 
 class Recording:
@@ -54,11 +63,16 @@ class Recording:
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.folder = folder
-        self.problem = ""
+        self._problems: dict[int, str] = {}
         self._segment_bytes = segment_bytes
         self._segments: dict[int, _Segment] = {}
         self._next_number = dict.fromkeys(STREAM_NAMES, 0)
         self._retry_at = 0.0
+
+    @property
+    def problem(self) -> str:
+        """Why a stream cannot be written at present: a disk may be too full for the one and not for the other."""
+        return next(iter(self._problems.values()), "")
 
     def wants_segment(self, stream: int) -> bool:
         """True when the next frame of `stream` should open a segment: it is the first, the last one is full, or broke.
@@ -78,7 +92,7 @@ class Recording:
         try:
             self._segments[stream] = _Segment(self.folder / segment_name(STREAM_NAMES[stream], number))
         except OSError as error:
-            self._fail(error)
+            self._fail(stream, error)
 
     def write(self, stream: int, frame: bytes) -> bool:
         """Append one frame; False when it could not be recorded."""
@@ -88,10 +102,10 @@ class Recording:
         try:
             segment.append(frame)
         except OSError as error:
-            self._fail(error)
+            self._fail(stream, error)
             self._close(stream)
             return False
-        self.problem = ""
+        self._problems.pop(stream, None)
         return True
 
     def close(self) -> None:
@@ -99,8 +113,8 @@ class Recording:
         for stream in list(self._segments):
             self._close(stream)
 
-    def _fail(self, error: OSError) -> None:
-        self.problem = f"{error.strerror or error} ({self.folder})"
+    def _fail(self, stream: int, error: OSError) -> None:
+        self._problems[stream] = f"{error.strerror or error} ({self.folder})"
         self._retry_at = time.monotonic() + RETRY_SECONDS
 
     def _close(self, stream: int) -> None:
@@ -110,4 +124,4 @@ class Recording:
         try:
             segment.close()
         except OSError as error:
-            self.problem = self.problem or f"{error.strerror or error} ({self.folder})"
+            self._problems.setdefault(stream, f"{error.strerror or error} ({self.folder})")

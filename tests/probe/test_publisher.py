@@ -15,7 +15,9 @@ import zmq
 
 from ntstop_probe import endpoint, pulse, registry
 from ntstop_probe import publisher as publisher_module
+from ntstop_probe import say as say_module
 from ntstop_probe.blocks import records_of as blocks_of
+from ntstop_probe.descriptors import identity
 from ntstop_probe.outbox import Outbox
 from ntstop_probe.progress import Progress
 from ntstop_probe.publisher import Publisher
@@ -352,8 +354,15 @@ def test_a_hello_is_sent_again_when_what_it_says_has_changed(job: Job, home: Pat
     assert sum(isinstance(record, Hello) for record in records(folder)) == count, "and only then"
 
 
+@pytest.fixture
+def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> pytest.CaptureFixture[str]:
+    """What the probe prints, from here on into the file that pytest puts in the place of stderr."""
+    monkeypatch.setattr(say_module, "_stderr", identity(2))
+    return capfd
+
+
 def test_without_a_safe_socket_folder_the_recording_goes_on(
-    job: Job, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    job: Job, home: Path, monkeypatch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]
 ) -> None:
     def refuse() -> Path:
         raise OSError("no folder is safe")
@@ -364,12 +373,12 @@ def test_without_a_safe_socket_folder_the_recording_goes_on(
     assert registry.read_process_info(folder).endpoint is None
     wait_until(lambda: step_ordinals(records(folder)) == [0])
     job.stop()
-    assert capfd.readouterr().err.count("live socket") == 1
+    assert said.readouterr().err.count("live socket") == 1
     assert [r for r in records(folder) if isinstance(r, Event) and r.kind == "warning" and "live socket" in r.text]
 
 
 def test_a_home_that_cannot_be_written_is_said_once_and_tried_again(
-    job: Job, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    job: Job, home: Path, monkeypatch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(publisher_module, "RETRY_SECONDS", 0.1)
     home.parent.mkdir(exist_ok=True)
@@ -379,7 +388,7 @@ def test_a_home_that_cannot_be_written_is_said_once_and_tried_again(
 
     def complained() -> bool:
         nonlocal err
-        err += capfd.readouterr().err
+        err += said.readouterr().err
         return "cannot record" in err
 
     wait_until(complained)
@@ -389,14 +398,14 @@ def test_a_home_that_cannot_be_written_is_said_once_and_tried_again(
     job.put(step(1))
     wait_until(lambda: step_ordinals(records(folder)) == [1])
     job.stop()
-    assert (err + capfd.readouterr().err).count("cannot record") == 1
+    assert (err + said.readouterr().err).count("cannot record") == 1
     beats = [record for record in records(folder) if isinstance(record, Heartbeat)]
     assert beats[-1].probe.unrecorded > 0
     assert [r for r in records(folder) if isinstance(r, Event) and "missing" in r.text]
 
 
 def test_a_sampler_that_fails_is_named_in_the_heartbeat_and_warned_of_once(
-    job: Job, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    job: Job, home: Path, monkeypatch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]
 ) -> None:
     class Bad:
         name = "gpu"
@@ -421,7 +430,7 @@ def test_a_sampler_that_fails_is_named_in_the_heartbeat_and_warned_of_once(
     kept = records(folder)
     assert [r.text for r in kept if isinstance(r, Event)] == ["sampler switched off: gpu: RuntimeError: gone"]
     assert [r for r in kept if isinstance(r, Heartbeat)][-1].probe.disabled == ["gpu: RuntimeError: gone"]
-    assert capfd.readouterr().err.count("switched off") == 1
+    assert said.readouterr().err.count("switched off") == 1
 
 
 def test_the_heartbeat_knows_phase_age_cost_and_share(job: Job, home: Path) -> None:
