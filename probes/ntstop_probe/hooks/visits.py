@@ -17,6 +17,8 @@ class Visit:
     """The iterator had no more to give."""
     blind: bool = False
     """A fetch happened with gradients switched off."""
+    training: bool = False
+    """It came from the iterator that is trained on, which had no more to give when asked for a batch ahead."""
 
 
 class Visits:
@@ -48,6 +50,7 @@ class Visits:
             return False, None
         visit.gap += seconds
         visit.ended = True
+        visit.training = iterator is self.trained
         if visit.count > 1 and iterator is not self.trained:
             del self.undecided[iterator]
             return True, visit
@@ -57,7 +60,7 @@ class Visits:
         """All visits so far, each with whether it was an evaluation. A backward followed a batch of `trained`."""
         decided = []
         for iterator, visit in self.undecided.items():
-            ours = iterator is trained or iterator is self.trained
+            ours = visit.training or iterator is trained or iterator is self.trained
             decided.append((visit.blind or (not ours and (visit.count > 1 or visit.ended)), visit))
         self.undecided.clear()
         return decided
