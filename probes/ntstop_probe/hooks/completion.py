@@ -85,8 +85,10 @@ def _ready(readings: Readings) -> bool:
     for norm, _ in readings.norms:
         if not (norm is None or isinstance(norm, float) or norm.ready):
             return False
-    scale = readings.scale
-    return scale is None or isinstance(scale, float) or scale.ready
+    for scale in (readings.scale, readings.norm_scale):
+        if not (scale is None or isinstance(scale, float) or scale.ready):
+            return False
+    return True
 
 
 def _late_nonfinite(readings: Readings) -> bool:
@@ -112,8 +114,9 @@ def _fill(row: StepRow, readings: Readings) -> None:
             row.losses[name] = sum(numbers) / len(numbers)
     if readings.norms:
         numbers = [value for value in (number(norm) for norm, _ in readings.norms) if value is not None]
-        if len(numbers) == len(readings.norms):
-            row.grad_norm = numbers[0] if len(numbers) == 1 else math.hypot(*numbers)
+        scale = 1.0 if readings.norm_scale is None else number(readings.norm_scale)
+        if len(numbers) == len(readings.norms) and scale:
+            row.grad_norm = (numbers[0] if len(numbers) == 1 else math.hypot(*numbers)) / scale
         row.clip = _clip_coefficient(readings)
     if readings.scale is not None:
         row.loss_scale = number(readings.scale)

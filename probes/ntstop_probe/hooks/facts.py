@@ -22,6 +22,8 @@ class ModelFacts:
     """One an optimizer: {"class": str, "groups": [{"lr": .., "params": tensors, ..}]}."""
     precision: str | None = None
     """Parameter dtype, and autocast's when it was on at the backward: "float32", "float32, autocast bfloat16"."""
+    autocast: str | None = None
+    """Dtypes that autocast computed the first loss in, joined by a comma; "": none other than the parameters'."""
     batch_size: int | None = None
     """Leading dimension of the first tensor in the first training batch."""
     workers: int | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..outbox import Outbox
 from ..progress import Progress
-from ..traceable import wrap_clip, wrap_total_norm
+from ..traceable import wrap_clip, wrap_total_norm, wrap_zero_grad
 from .facts import ModelFacts
 from .settings import HookSettings
 from .torch_hooks import TorchHooks
@@ -72,6 +72,7 @@ class Hooks:
             "clip": wrap_clip,
             "scale": wrap_scale,
             "scaler_step": wrap_scaler_step,
+            "zero_grad": wrap_zero_grad,
         }
         hooks.patched.apply(
             {name: functools.partial(wrap, hooks) for name, wrap in wrappers.items()},
@@ -108,9 +109,14 @@ class Hooks:
             self._hooks.machine.phase_end(time.monotonic())
 
     def note_step(self, step: int, source: str, epoch: int | None = None) -> None:
-        """The job itself counts the step that is open as `step`. On the training thread."""
-        if self._hooks.active:
-            self._hooks.machine.note_step(step, source, epoch)
+        """The open step is the job's own `step`, says `source`: "trainer" (believed at once) or "user" (when it fits).
+
+        On the training thread, from the step's first fetch or backward on, up to the fetch after its optimizer step;
+        calls from other threads are ignored.
+        """
+        hooks = self._hooks
+        if hooks.active and hooks.owner == threading.get_ident():
+            hooks.machine.note_step(step, source, epoch)
 
     def facts(self) -> ModelFacts:
         """What has been seen of the training so far; the same object each time, `version` tells of changes."""

@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..progress import Progress
-from ..rows import EventRow, SchemaRow
+from ..rows import SchemaRow
+from .budget import RATIO_EARLY, Budget
+from .captured import Captured
 from .facts import ModelFacts, describe_optimizer
-from .interval import SampleInterval
 from .naming import Layer, find_model, name_layers
 from .norms import UpdateProbe, norms
 from .readback import Readback
 from .readings import Reading
 from .sample import LayerSample
 
-NORM_SHARE = 0.7
-"""Of the budget; the update ratio, which copies parameters, has the rest."""
-RATIO_SHORTEST = 64
-"""Steps between update ratios, at least: they change slowly."""
-RATIO_EARLY = (2, 8, 32)
 MAX_FORCED = 4
 """Looks taken outside the schedule because a loss was not finite, until `FORCED_REFILL` steps went well."""
 FORCED_REFILL = 64
 MAX_SCANS = 4
 """Searches for the model of an optimizer, in a whole run."""
 NEVER = 1 << 62
+
+
+Noted = list[tuple[Reading, float | None]]
+"""Gradient norms before clipping, and what they were clipped to (None: not clipped)."""
 
 
 @dataclass(slots=True)
@@ -47,19 +47,23 @@ class LayerSampler:
     def __init__(
         self,
         readback: Readback,
-        put: Callable[[SchemaRow | EventRow], None],
+        put: Callable[[SchemaRow], None],
         progress: Progress,
         facts: ModelFacts,
-        budget: float,
+        budget: Budget,
         enabled: bool,
+        tell: Callable[[int], None],
     ) -> None:
         self._readback = readback
         self._put = put
         self._progress = progress
         self._facts = facts
+        self._tell = tell
+        """Told of the step after which it is looked at another interval."""
         self._enabled = enabled
-        self._interval = SampleInterval(budget * NORM_SHARE)
-        self._ratio_interval = SampleInterval(budget * (1.0 - NORM_SHARE), RATIO_SHORTEST, RATIO_EARLY)
+        self._budget = budget
+        self.captured = Captured()
+        """Norms that clipping has computed in the open step."""
         self._layers: list[Layer] = []
         self._schema = progress.steps - 1
         self._orphans: list[int] = []
@@ -76,7 +80,8 @@ class LayerSampler:
         self._done: set[int] = set()
         self.update: tuple[list[int], UpdateProbe] | None = None
         """An update that is being looked at: `after` has something to do."""
-        self._spent = 0.0
+        self._gradients_spent = 0.0
+        self._parameters_spent = 0.0
         self._ratio_spent = 0.0
         self._forced = 0
         self._last_forced = 0
@@ -143,6 +148,8 @@ class LayerSampler:
         dtypes = {layer.dtype for layer in self._layers}
         if facts.precision is None and dtypes:
             facts.precision = ", ".join(sorted(dtypes))
+            if facts.autocast:
+                facts.precision += f", autocast {facts.autocast}"
         facts.version += 1
 
     def _announce(self) -> None:
@@ -182,10 +189,11 @@ class LayerSampler:
             self._urgent = True
             self.next_due = min(self.next_due, ordinal)
 
-    def before(self, optimizer: Any, ordinal: int, noted: list[tuple[Reading, float | None]], ratio: bool) -> None:
+    def before(self, optimizer: Any, ordinal: int, noted: Noted, ratio: bool, scaled: Reading = None) -> None:
         """`optimizer` is about to step, or (with a closure) just has. `noted`: norms that clipping read before.
 
-        `ratio`: `after` will be called when the step is done.
+        `ratio`: `after` will be called when the step is done. `scaled`: what the gradients were multiplied by when
+        they were clipped, where that was not undone before.
         """
         known = self.known[id(optimizer)]
         if id(optimizer) in self._done:
@@ -198,15 +206,30 @@ class LayerSampler:
         self._done.add(id(optimizer))
         sample = self.sample
         if sample is None:
-            sample = self.sample = LayerSample(self._schema, len(self._layers), self._interval.steps)
-        self._read_norms(sample, optimizer, known.indices, _one_clipping(noted), counted=True)
+            sample = self.sample = LayerSample(self._schema, len(self._layers), self._budget.norms.steps)
+        parameters = [self._layers[index].ref() for index in known.indices]
+        grad_scale = getattr(optimizer, "grad_scale", None)
+        scale = None if grad_scale is None else self._readback.read(grad_scale)
+        self._read_gradients(sample, parameters, known.indices, scale, _one_clipping(noted), scaled)
         if first and self._orphans:
-            self._read_norms(sample, None, self._orphans, None, counted=False)
+            orphans = [self._layers[index].ref() for index in self._orphans]
+            self._read_gradients(sample, orphans, self._orphans, None, None, None, counted=False)
+            parameters += orphans
+        gradients_done = time.monotonic()
+        self._gradients_spent += gradients_done - started
+        indices = known.indices + (self._orphans if first else [])
+        if self._budget.with_parameters:
+            for positions, block in norms(parameters):
+                sample.parameters.append(
+                    ([indices[position] for position in positions], self._readback.read_block(block))
+                )
         norms_done = time.monotonic()
-        self._spent += norms_done - started
-        if ratio and ordinal >= self._ratio_due:
-            parameters = [self._layers[index].ref() for index in known.indices]
-            self.update = (known.indices, UpdateProbe(parameters))
+        self._parameters_spent += norms_done - gradients_done
+        if ratio and ordinal >= self._ratio_due and self._budget.with_ratio:
+            self.update = (known.indices, UpdateProbe(parameters[: len(known.indices)]))
+            for positions, sizes, zeros in self.update[1].zero_gradients():
+                layers = [known.indices[position] for position in positions]
+                sample.zeros.append((layers, sizes, self._readback.read_block(zeros)))
             self._ratio_spent += time.monotonic() - norms_done
 
     def after(self) -> None:
@@ -216,28 +239,30 @@ class LayerSampler:
         started = time.monotonic()
         (indices, probe), self.update = self.update, None
         if self.sample is not None:
-            for positions, block in probe.finish():
+            for positions, sizes, block in probe.finish():
                 layers = [indices[position] for position in positions]
-                self.sample.updates.append((layers, self._readback.read_block(block)))
+                self.sample.updates.append((layers, sizes, self._readback.read_block(block)))
         self._ratio_spent += time.monotonic() - started
 
-    def _read_norms(
+    def _read_gradients(
         self,
         sample: LayerSample,
-        optimizer: Any | None,
+        parameters: list[Any | None],
         indices: list[int],
+        scale: Reading,
         clip: tuple[Reading, float] | None,
-        counted: bool,
+        scaled: Reading,
+        counted: bool = True,
     ) -> None:
-        parameters = [self._layers[index].ref() for index in indices]
+        """Norms as clipping has computed them, before it changed the gradients; those it has not, here and now."""
         gradients = [None if parameter is None else parameter.grad for parameter in parameters]
-        grad_scale = getattr(optimizer, "grad_scale", None)
-        scale = None if grad_scale is None else self._readback.read(grad_scale)
         read = self._readback.read_block
+        for positions, block in self.captured.take(gradients):
+            sample.add_gradients([indices[position] for position in positions], read(block), scaled, None, counted)
+            for position in positions:
+                gradients[position] = None
         for positions, block in norms(gradients):
             sample.add_gradients([indices[position] for position in positions], read(block), scale, clip, counted)
-        for positions, block in norms(parameters):
-            sample.parameters.append(([indices[position] for position in positions], read(block)))
 
     def _changed(self, optimizer: Any, known: _Known) -> bool:
         if known.tensors != sum(len(group["params"]) for group in optimizer.param_groups):
@@ -251,7 +276,18 @@ class LayerSampler:
 
     def charge(self, seconds: float) -> None:
         """What it took to hand on the last look: the next one answers for it."""
-        self._spent += seconds
+        self._gradients_spent += seconds
+
+    def schedule(self, ordinal: int) -> None:
+        """The budget allows more, or less, than it did: when to look after step `ordinal`."""
+        budget = self._budget
+        if not (self._enabled and budget.with_layers):
+            self.next_due = NEVER
+            return
+        self.next_due = budget.norms.next_after(ordinal)
+        if budget.with_ratio:
+            # An update ratio comes with the norms of its step; without a loader, a loss of the next may have come by.
+            self.next_due = min(self.next_due, max(self._ratio_due, ordinal + 1))
 
     def take(self, ordinal: int) -> LayerSample | None:
         """The step `ordinal` has closed: what was seen in it, and when to look next."""
@@ -260,20 +296,24 @@ class LayerSampler:
             return None
         self.update = None
         self._done.clear()
-        step_time = self._progress.step_time
+        self.captured.clear()
+        step_time, budget = self._progress.step_time, self._budget
+        changed = False
         if self._ratio_spent:
-            self._ratio_interval.spent(self._ratio_spent, step_time)
-            self._ratio_spent = 0.0
-            self._ratio_due = self._ratio_interval.next_after(ordinal)
-        if self._spent and self._interval.spent(self._spent, step_time):
-            data: dict[str, object] = {"interval": self._interval.steps, "seconds": self._spent}
-            text = f"layers are looked at every {self._interval.steps} steps"
-            self._put(EventRow(time.monotonic(), "sampling", text, ordinal=ordinal, data=data))
-        self._spent = 0.0
-        self._progress.layer_interval = self._interval.steps
-        # An update ratio comes with the norms of its step; without a loader, a loss of the next step may have come by.
-        next_ratio = max(self._ratio_due, ordinal + 1)
-        self.next_due = ordinal if self._urgent else min(self._interval.next_after(ordinal), next_ratio)
+            changed = budget.compared(self._ratio_spent, ordinal, step_time)
+            self._ratio_due = budget.ratios.next_after(ordinal)
+        if self._gradients_spent:
+            if not budget.norms.warm:
+                # The first look also pays for caches and lazy set-up.
+                self._progress.setup += self._gradients_spent + self._parameters_spent
+            changed |= budget.looked(self._gradients_spent, self._parameters_spent, ordinal, step_time)
+        self._gradients_spent = self._parameters_spent = self._ratio_spent = 0.0
+        if self._urgent:
+            self.next_due = ordinal
+        else:
+            self.schedule(ordinal)
+        if changed:
+            self._tell(ordinal)
         return sample
 
 

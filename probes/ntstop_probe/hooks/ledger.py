@@ -6,10 +6,13 @@ from collections.abc import Callable, Hashable
 
 from ..progress import Progress
 from ..rows import StepRow
+from .axis import StepAxis
 from .readings import Reading, Readings
 
 MAX_LOSSES = 8
 """Losses and learning-rate families named in one step."""
+NO_CLOCKS: dict[str, str] = {}
+"""All phases are on the host's clock: one dict for all rows."""
 SMOOTHING = 0.1
 """Weight of the newest step in `Progress.step_time`."""
 
@@ -35,16 +38,25 @@ class Ledger:
         "_repeats",
         "_scale",
         "_skipped",
-        "_step",
-        "_step_source",
         "_stepped",
         "_tail_losses",
         "_tail_micro",
         "_tail_norms",
         "_tail_phases",
+        "_tail_zeros",
+        "_zeros",
+        "axis",
+        "batch",
+        "details",
+        "details_mask",
         "epoch",
+        "light",
         "loader",
+        "norm_scale",
         "ordinal",
+        "samples",
+        "timed",
+        "timing_mask",
     )
 
     def __init__(self, emit: Callable[[StepRow, Readings], None], progress: Progress) -> None:
@@ -64,6 +76,17 @@ class Ledger:
         self._tail_losses: list[Reading] = []
         self._tail_norms: list[tuple[Reading, float | None]] = []
         self._tail_micro = 0
+        self._tail_zeros = 0
+        self.axis = StepAxis()
+        self.batch: int | None = 0
+        """Samples in the batch that was fetched last; None: that cannot be told."""
+        self.samples: int | None = 0
+        """Samples that a backward has followed; None once the size of such a batch was not known."""
+        self.timing_mask = 0
+        """Steps whose ordinal has none of these bits are timed: their rows have a duration and phases."""
+        self.details_mask = 0
+        self.light = False
+        """The open step is not timed, and goes the short way (`LightMachine`)."""
         self._open()
 
     def _open(self) -> None:
@@ -77,16 +100,18 @@ class Ledger:
         self._repeats = 0
         self._scale: Reading = None
         self._skipped: int | None = None
-        self._step: int | None = None
-        self._step_source = ""
+        self._zeros = 0
+        self.norm_scale: Reading = None
+        self.timed = not self.ordinal & self.timing_mask
+        self.details = not self.ordinal & self.details_mask
+        """Learning rates, norms of clipping and the loss scale are read in this step."""
 
     def note_step(self, step: int, source: str, epoch: int | None = None) -> None:
         """The open step is the job's own `step`, and in its `epoch`, where that is known; `source` as in `wire`."""
-        self._step = step
-        self._step_source = source
+        self.axis.note(self.ordinal, step, source)
         if epoch is not None:
             self.epoch = epoch
-        self._progress.step = step
+        self._progress.step = self.axis.at(self.ordinal)
 
     def note_norm(self, norm: Reading, limit: float | None = None) -> None:
         """The gradient norm before clipping to `limit` (None: nobody clips), of what the next optimizer step uses."""
@@ -97,6 +122,21 @@ class Ledger:
         self._scale = scale
         if skipped is not None:
             self._skipped = max(self._skipped or 0, int(skipped))
+
+    def note_scaled(self, scale: Reading) -> None:
+        """The norms noted since the last optimizer step were of gradients that were still multiplied by `scale`."""
+        if self._tail_norms:
+            self.norm_scale = scale
+
+    def note_zero_grad(self) -> None:
+        """Somebody has cleared gradients."""
+        self._tail_zeros += 1
+
+    def _use_batch(self) -> None:
+        """A backward followed the last fetch: its samples count, once."""
+        if self.samples is not None:
+            self.samples = None if self.batch is None else self.samples + self.batch
+        self.batch = 0
 
     @property
     def clipped(self) -> list[tuple[Reading, float | None]]:
@@ -125,7 +165,8 @@ class Ledger:
             self._norms += self._tail_norms
             self._tail_norms = []
         self._micro += self._tail_micro
-        self._tail_micro = 0
+        self._zeros += self._tail_zeros
+        self._tail_micro = self._tail_zeros = 0
         self._optimizers += 1
         self._stepped.add(optimizer)
         self._cut = now
@@ -140,42 +181,53 @@ class Ledger:
         self._tail_phases = {}
         self._tail_losses = []
         self._tail_norms = []
-        self._tail_micro = 0
+        self._tail_micro = self._tail_zeros = 0
         self._begin = self._cut = now
 
     def _close(self, cut: float, whole: bool) -> None:
         """End the open step at `cut`; `whole`: with the time since the last optimizer step, else without."""
-        phases = self._phases
         if whole:
-            for phase, seconds in self._tail_phases.items():
-                phases[phase] = phases.get(phase, 0.0) + seconds
-            self._tail_phases = {}
-        duration = cut - self._begin
+            self._zeros += self._tail_zeros
+            self._tail_zeros = 0
+            if self._tail_phases:
+                phases = self._phases
+                for phase, seconds in self._tail_phases.items():
+                    phases[phase] = phases.get(phase, 0.0) + seconds
+                self._tail_phases = {}
+        progress, ordinal, axis = self._progress, self.ordinal, self.axis
+        duration = cut - self._begin if self.timed else None
+        step = axis.at(ordinal) if axis.source else None
         row = StepRow(
-            self.ordinal,
+            ordinal,
             cut,
             duration,
-            self._step,
-            self.epoch if self.loader or self._step is not None else None,
-            None,
+            step,
+            self.epoch if self.loader or step is not None else None,
+            self.samples or None,
             None,
             self._micro,
             self._optimizers,
             {},
             self._lrs,
-            phases,
-            skipped=self._skipped,
-            step_source=self._step_source,
+            self._phases if self.timed else {},
+            NO_CLOCKS,
+            None,
+            None,
+            None,
+            self._skipped,
+            axis.source,
+            self._zeros,
         )
-        readings = Readings(self._losses, self._norms, self._scale)
-        self.ordinal += 1
+        readings = Readings(self._losses, self._norms, self._scale, self.norm_scale)
+        if duration is not None:
+            usual = duration - self._phases.get("eval", 0.0) - self._phases.get("checkpoint", 0.0)
+            known = progress.step_time
+            # The first step also compiles, allocates and starts workers.
+            early = known is None or ordinal <= self._first + 1
+            progress.step_time = usual if early else known + SMOOTHING * (usual - known)  # type: ignore[operator]
+        self.ordinal = ordinal + 1
         self._begin = self._cut = cut
         self._open()
-        progress = self._progress
-        progress.steps = self.ordinal
-        usual = duration - phases.get("eval", 0.0) - phases.get("checkpoint", 0.0)
-        known = progress.step_time
-        # The first step also compiles, allocates and starts workers.
-        early = known is None or self.ordinal <= self._first + 2
-        progress.step_time = usual if early else known + SMOOTHING * (usual - known)  # type: ignore[operator]
+        progress.steps = ordinal + 1
+        progress.step = None if step is None else axis.at(ordinal + 1)
         self._emit(row, readings)

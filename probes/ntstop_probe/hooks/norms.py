@@ -87,27 +87,47 @@ def strided_sample(tensor: Any, cap: int) -> Any | None:
     return flat if step <= 1 else flat[:: step | 1]
 
 
+Blocks = list[tuple[list[int], list[int], Any]]
+"""[(indices of parameters, elements in the sample of each, flat tensor of numbers)] by device and dtype."""
+
+
 class UpdateProbe:
     """A strided sample of parameters, before and after a step: what moved, relative to what was there."""
 
     def __init__(self, parameters: Sequence[Any | None]) -> None:
         torch = sys.modules["torch"]
-        cap = sample_cap(len(parameters))
+        self._cap = sample_cap(len(parameters))
+        self._gradients = [None if parameter is None else parameter.grad for parameter in parameters]
+        with torch.no_grad():
+            self._groups = [(indices, views, torch.cat(views)) for indices, views in self._samples(parameters)]
+
+    def _samples(self, tensors: Sequence[Any | None]) -> list[tuple[list[int], list[Any]]]:
         groups: dict[tuple[Any, Any], tuple[list[int], list[Any]]] = {}
-        for index, parameter in enumerate(parameters):
-            sample = None if parameter is None else strided_sample(parameter, cap)
+        for index, tensor in enumerate(tensors):
+            sample = None if tensor is None else strided_sample(tensor, self._cap)
             if sample is None:
                 continue
             group = groups.setdefault((sample.device, sample.dtype), ([], []))
             group[0].append(index)
             group[1].append(sample)
-        with torch.no_grad():
-            self._groups = [(indices, views, torch.cat(views)) for indices, views in groups.values()]
+        return list(groups.values())
 
-    def finish(self) -> list[tuple[list[int], Any]]:
-        """After the step: [(indices, flat tensor of the norms of the changes, then the norms before)] by device."""
+    def zero_gradients(self) -> Blocks:
+        """Before the step, once: how many elements in the same sample of the gradients are exactly 0."""
         torch = sys.modules["torch"]
-        result = []
+        gradients, self._gradients = self._gradients, []
+        result: Blocks = []
+        with torch.no_grad():
+            for indices, views in self._samples(gradients):
+                sizes = [view.numel() for view in views]
+                zeros = torch.cat(views).eq_(0).to(torch.float32).split(sizes)
+                result.append((indices, sizes, torch.stack(torch._foreach_norm(zeros, 1))))
+        return result
+
+    def finish(self) -> Blocks:
+        """After the step: the norms of the changes, then the norms before, then how many elements did not change."""
+        torch = sys.modules["torch"]
+        result: Blocks = []
         with torch.no_grad():
             for indices, views, before in self._groups:
                 sizes = [view.numel() for view in views]
@@ -115,6 +135,8 @@ class UpdateProbe:
                 before = before.to(dtype)
                 change = torch.cat(views).to(dtype).sub_(before)
                 pieces = [*change.split(sizes), *before.split(sizes)]
-                result.append((indices, torch.stack(torch._foreach_norm(pieces, 2))))
+                moved = torch._foreach_norm(pieces, 2)
+                unchanged = torch._foreach_norm(change.eq_(0).split(sizes), 1)
+                result.append((indices, sizes, torch.stack([*moved, *unchanged])))
         self._groups = []
         return result

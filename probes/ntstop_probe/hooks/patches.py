@@ -68,6 +68,13 @@ REPLACEMENTS = (
         "scaler_step",
         "the loss scale, and the steps that are skipped: those fire no optimizer hook",
     ),
+    Replacement(
+        "torch.optim.optimizer",
+        "Optimizer.zero_grad",
+        "zero_grad",
+        "whether gradients are cleared between steps, as evidence: forgotten, they pile up",
+    ),
+    Replacement("torch.nn.modules.module", "Module.zero_grad", "zero_grad", "the same, where the model is asked to"),
 )
 
 REGISTRATIONS = (

@@ -29,3 +29,5 @@ class Readings:
     norms: list[tuple[Reading, float | None]]
     """Gradient norms before clipping, and what they were clipped to (None: not clipped)."""
     scale: Reading = None
+    norm_scale: Reading = None
+    """What the gradients were multiplied by when clipping measured them, where it was not undone before."""

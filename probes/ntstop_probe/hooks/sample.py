@@ -33,7 +33,9 @@ class LayerSample:
     interval: int
     gradients: list[_Gradients] = field(default_factory=list)
     parameters: list[tuple[list[int], Block]] = field(default_factory=list)
-    updates: list[tuple[list[int], Block]] = field(default_factory=list)
+    updates: list[tuple[list[int], list[int], Block]] = field(default_factory=list)
+    """As `norms.UpdateProbe.finish` gives them."""
+    zeros: list[tuple[list[int], list[int], Block]] = field(default_factory=list)
 
     def add_gradients(
         self,
@@ -52,7 +54,9 @@ class LayerSample:
         for part in self.gradients:
             if _waits(part.block) or _waits(part.grad_scale) or (part.clip is not None and _waits(part.clip[0])):
                 return False
-        return not any(_waits(block) for _, block in (*self.parameters, *self.updates))
+        blocks = [block for _, block in self.parameters]
+        blocks += [block for _, _, block in (*self.updates, *self.zeros)]
+        return not any(_waits(block) for block in blocks)
 
     def fields(self) -> tuple[dict[str, list[float | None]], float | None]:
         """The columns of the sample, and the global gradient norm over what the optimizers hold (None: not read)."""
@@ -76,13 +80,22 @@ class LayerSample:
                 column = fields.setdefault("param_norm", [None] * self.size)
                 for index, value in zip(indices, numbers, strict=False):
                     column[index] = value
-        for indices, block in self.updates:
+        for indices, sizes, block in self.updates:
             numbers = _numbers(block)
             if numbers is not None:
+                count = len(indices)
                 column = fields.setdefault("update_ratio", [None] * self.size)
+                unchanged = fields.setdefault("unchanged", [None] * self.size)
                 for position, index in enumerate(indices):
-                    before = numbers[len(indices) + position]
+                    before = numbers[count + position]
                     column[index] = numbers[position] / before if before else None
+                    unchanged[index] = numbers[2 * count + position] / sizes[position]
+        for indices, sizes, block in self.zeros:
+            numbers = _numbers(block)
+            if numbers is not None:
+                column = fields.setdefault("grad_zero", [None] * self.size)
+                for position, index in enumerate(indices):
+                    column[index] = numbers[position] / sizes[position]
         return fields, None if squares is None else math.sqrt(squares)
 
 

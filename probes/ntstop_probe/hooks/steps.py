@@ -34,6 +34,7 @@ class StepMachine(Ledger):
         "_closure",
         "_closure_roots",
         "_depth",
+        "_epoch_done",
         "_fetch_blind",
         "_fetch_time",
         "_fetching",
@@ -66,6 +67,7 @@ class StepMachine(Ledger):
         """Iterator of the last fetch, while no backward has followed; its time is still in `_fetch_time`."""
         self._visits = Visits()
         self._depth = 0
+        self._epoch_done = False
         self._closure = False
         self._closure_roots = 0
         self._optimizer: Hashable = None
@@ -94,6 +96,10 @@ class StepMachine(Ledger):
             if self._visits.undecided:
                 self._decide_visits(None)
             self._close(now, whole=True)
+            if not self.timed and self.loader and grad_enabled and iterator is self._visits.trained:
+                self.light = True
+                self._progress.enter(FETCH, now)
+                return
         self._stack.append(FETCH)
         self._fetching = iterator
         self._fetch_time = 0.0
@@ -105,6 +111,12 @@ class StepMachine(Ledger):
 
     def next_end(self, now: float, iterator: Hashable, exhausted: bool = False, failed: bool = False) -> None:
         """`iterator` gave a batch, or had none left (`exhausted`), or raised (`failed`)."""
+        if self.light:
+            self._leave_light(now)
+            self._fetch_time = 0.0
+            self._end_iterator(now, iterator, exhausted)
+            self._progress.enter("other", now)
+            return
         stack = self._stack
         if self._user or not stack or stack[-1] is not FETCH or self._at is None:
             self._account(now)
@@ -133,8 +145,15 @@ class StepMachine(Ledger):
             self._book_evaluation(now, evaluation)
         if exhausted and iterator is self._visits.trained:
             self._visits.trained = None
-            self._tell(EventRow(now, "epoch", ordinal=self.ordinal, data={"epoch": self.epoch}))
-            self.epoch += 1
+            self._epoch_done = True
+            if not visited:
+                self._end_epoch(now)
+
+    def _end_epoch(self, now: float) -> None:
+        """The loader has no more, and (some fetch a batch ahead) its last batch has been trained on."""
+        self._epoch_done = False
+        self._tell(EventRow(now, "epoch", "", self.ordinal, self.axis.at(self.ordinal), data={"epoch": self.epoch}))
+        self.epoch += 1
 
     def _leave_pending(self) -> None:
         """No backward followed the last fetch."""
@@ -148,6 +167,7 @@ class StepMachine(Ledger):
         self._book(gap_phase, self._gap)
         self._gap = 0.0
         self.loader = True
+        self._use_batch()
         self._visits.trained = trained = self._pending
         self._pending = None
         if self._visits.undecided:
@@ -165,7 +185,7 @@ class StepMachine(Ledger):
         duration = visit.data + visit.gap
         self._book("eval", duration)
         data: dict[str, object] = {"batches": visit.count}
-        self._tell(EventRow(now, "evaluation", ordinal=self.ordinal, duration=duration, data=data))
+        self._tell(EventRow(now, "evaluation", "", self.ordinal, self.axis.at(self.ordinal), duration, data))
 
     # Backward
 
@@ -230,6 +250,8 @@ class StepMachine(Ledger):
 
     def optimizer_begin(self, now: float, optimizer: Hashable, closure: bool = False) -> None:
         """`optimizer` starts a step; `closure`: it will call back for the loss. Nested steps count as one."""
+        if self.light:
+            self._leave_light(now)
         stack = self._stack
         if self._user or stack or self._at is None:
             self._account(now)
@@ -295,6 +317,8 @@ class StepMachine(Ledger):
             elif lrs[0] is not None:
                 self._lrs["lr"] = lrs[0]
         self._count_step(now, self._optimizer)
+        if not self.loader and not self.timed:
+            self.light = not stack and self._next_is_light()
         progress = self._progress
         progress.phase = BACKWARD if stack else "other" if self.loader else "input+forward"
         progress.since = now
@@ -304,20 +328,37 @@ class StepMachine(Ledger):
         if self._stack or self._user:
             self._account(now)
             return
+        if self.light:
+            self._leave_light(now)
         self.optimizer_begin(now, optimizer)
         self.optimizer_end(now, optimizer)
         self._skipped = 1
+
+    # A step that is not timed
+
+    def _next_is_light(self) -> bool:
+        """Without a loader: what comes now is part of this step or of the next, and neither is timed."""
+        return bool(self.ordinal & self.timing_mask and (self.ordinal + 1) & self.timing_mask)
+
+    def _leave_light(self, now: float) -> None:
+        """Something that is not ordinary: from here on the long way. What went before was not timed."""
+        self.light = self.timed = False
+        self._at = now
+        self._gap = 0.0
+        self._depth = 0
 
     # What is not training
 
     def own_work(self, now: float) -> None:
         """Since the last event the probe itself was at work: that is nobody's phase."""
-        if self._at is not None:
+        if self._at is not None and not self.light:
             self._book(self._user[-1] if self._user else "other", now - self._at)
             self._at = now
 
     def phase_begin(self, now: float, name: str) -> None:
         """All time is `name`'s until the phase ends, or an optimizer steps in it."""
+        if self.light:
+            self._leave_light(now)
         self._account(now)
         self._user.append(name)
         self._user_began.append(now)
@@ -329,13 +370,15 @@ class StepMachine(Ledger):
         if self._user:
             name, began = self._user.pop(), self._user_began.pop()
             if name == "eval" and name not in self._user:
-                self._tell(EventRow(now, "evaluation", ordinal=self.ordinal, duration=now - began))
+                self._tell(EventRow(now, "evaluation", "", self.ordinal, self.axis.at(self.ordinal), now - began))
             self._progress.enter(self._user[-1] if self._user else "other", now)
 
     def finish(self, now: float) -> None:
         """No more events will come: close the open step at its last optimizer step, and forget the rest."""
         if self._at is None:
             return
+        if self.light:
+            self._leave_light(now)
         self._account(now)
         self._stack.clear()
         if self._pending is not None:
@@ -343,6 +386,8 @@ class StepMachine(Ledger):
         self._decide_visits(None)
         if self._optimizers:
             self._close(self._cut, whole=False)
+        if self._epoch_done:
+            self._end_epoch(now)
         self._user.clear()
         self._user_began.clear()
         self._gap = 0.0

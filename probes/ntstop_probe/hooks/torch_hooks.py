@@ -15,14 +15,16 @@ import torch
 from ..outbox import Outbox
 from ..progress import Progress
 from ..rows import EventRow, StepRow
+from .autocast import autocast_of
+from .budget import WORDS, Budget
 from .completion import Completion
-from .facts import ModelFacts, leading_dimension
+from .facts import ModelFacts
 from .layers import LayerSampler
+from .light import TrainingMachine
 from .patches import Patched
 from .readback import Readback
 from .readings import Reading, Readings
 from .settings import HookSettings
-from .steps import StepMachine
 
 TAKEOVER = 1.0
 """Seconds between two looks whether the training thread is still alive, when another one trains."""
@@ -44,6 +46,7 @@ class TorchHooks:
         "_settings",
         "_tentative",
         "active",
+        "budget",
         "completion",
         "facts",
         "in_backward",
@@ -70,9 +73,12 @@ class TorchHooks:
         self.facts = facts
         self.patched = Patched()
         self.readback = Readback()
-        self.layers = LayerSampler(self.readback, outbox.put, progress, facts, settings.budget, settings.layers)
+        self.budget = Budget(settings.budget, settings.layers)
+        self.layers = LayerSampler(
+            self.readback, outbox.put, progress, facts, self.budget, settings.layers, self.tell_sampling
+        )
         self.completion = Completion(outbox, self.readback, self._late_nonfinite)
-        self.machine = StepMachine(self._step_closed, outbox.put, progress)
+        self.machine = TrainingMachine(self._step_closed, outbox.put, progress)
         self.in_backward = False
         self.unscaled: tuple[weakref.ReferenceType[Any], Any] | None = None
         """The tensor a gradient scaler made last, and the loss it was made of."""
@@ -139,6 +145,37 @@ class TorchHooks:
             layers.charge(_clock() - started)
         elif not self.completion.quick(row, readings):
             self.completion.step(row, readings)
+        if row.ordinal >= self.budget.next_review:
+            self._review(row.ordinal)
+
+    def _review(self, ordinal: int) -> None:
+        """Does the probe keep to its budget? If not, less is done from here on."""
+        budget, progress, machine = self.budget, self.progress, self.machine
+        if budget.review(ordinal, progress.cost - progress.setup, progress.step_time):
+            machine.timing_mask, machine.details_mask = budget.timing_mask, budget.details_mask
+            self.layers.schedule(ordinal)
+            self.tell_sampling(ordinal)
+        if budget.disarmed and self.active:
+            self.active = False
+            self.owner = None
+            self.patched.put_back()
+
+    def tell_sampling(self, ordinal: int) -> None:
+        """What is looked at from now on, for the viewer and as an event."""
+        budget, progress = self.budget, self.progress
+        progress.tier = WORDS[budget.tier]
+        progress.layer_interval, progress.ratio_interval = budget.layer_interval, budget.ratio_interval
+        progress.timing_interval = budget.timing_interval
+        data: dict[str, object] = {
+            "tier": progress.tier,
+            "layers": progress.layer_interval,
+            "ratio": progress.ratio_interval,
+            "timing": progress.timing_interval,
+        }
+        text = budget.describe()
+        if budget.disarmed:
+            text = f"the hooks are taken out: they cost far more than {100 * budget.share:g} % of so short a step"
+        self._outbox.put(EventRow(_clock(), "sampling", text, ordinal=ordinal, data=data))
 
     def _late_nonfinite(self) -> None:
         self.layers.force(self.machine.ordinal)
@@ -185,14 +222,15 @@ class TorchHooks:
             # A fake or functorch tensor: it has no value.
             return None
 
-    def norm_measured(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Clipping is about to measure a norm, of this type."""
+    def norm_measured(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Clipping is about to measure a norm, of this type. True: its single norms are wanted."""
         if get_ident() != self.owner:
-            return
+            return False
         try:
             self._norm_is_2 = float(args[1] if len(args) > 1 else kwargs.get("norm_type", 2.0)) == 2.0
         except (TypeError, ValueError):
             self._norm_is_2 = False
+        return self._norm_is_2 and self.machine.ordinal >= self.layers.next_due
 
     def clipping(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Clipping has measured, and is about to scale the gradients."""
@@ -200,6 +238,9 @@ class TorchHooks:
             return
         started = _clock()
         try:
+            if not self.machine.details:
+                self._norm_is_2 = False
+                return
             norm = args[2] if len(args) > 2 else kwargs["total_norm"]
             limit = float(args[1] if len(args) > 1 else kwargs["max_norm"])
             if self._norm_is_2 and norm.__class__ is torch.Tensor:
@@ -208,6 +249,16 @@ class TorchHooks:
         except Exception as error:
             self.fail("gradient clipping", error)
         self.progress.cost += _clock() - started
+
+    def zeroed(self) -> None:
+        """Somebody clears gradients."""
+        if get_ident() == self.owner:
+            self.machine.note_zero_grad()
+
+    def is_unscaled(self, scaler: Any, optimizer: Any) -> bool:
+        """The job has called `unscale_` for this step itself, before it clipped."""
+        state = scaler._per_optimizer_states.get(id(optimizer)) or {}
+        return getattr(state.get("stage"), "name", "") != "READY" and bool(state)
 
     # The optimizer
 
@@ -221,7 +272,7 @@ class TorchHooks:
                 layers.meet(optimizer)
                 progress.setup += _clock() - started
             if machine.ordinal >= layers.next_due and not closure:
-                layers.before(optimizer, machine.ordinal, machine.clipped, ratio=True)
+                layers.before(optimizer, machine.ordinal, machine.clipped, True, machine.norm_scale)
         except Exception as error:
             self._fail_layers(error)
         machine.own_work(_clock())
@@ -254,13 +305,18 @@ class TorchHooks:
             except Exception as error:
                 self.fail("DataLoader", error)
 
-    def batch_seen(self, iterator: Any, batch: Any) -> None:
+    def batch_seen(self, iterator: Any, size: int | None) -> None:
         """Remember the size of a batch until it is known to be one for training."""
         self.progress.saw_loader = True
-        self._batch = leading_dimension(batch), getattr(iterator, "_num_workers", None)
+        self._batch = size, getattr(iterator, "_num_workers", None)
 
-    def batch_trained(self) -> None:
-        """A backward followed the fetch."""
+    def first_backward(self, root: Any) -> None:
+        """What only has to be seen once: how large a batch is, and what autocast makes of it."""
+        if self.facts.autocast is None:
+            self.facts.autocast = found = autocast_of(root)
+            if found and self.facts.precision is not None:
+                self.facts.precision += f", autocast {found}"
+            self.facts.version += 1
         if self._batch is not None:
             self.facts.batch_size, self.facts.workers = self._batch
             self.facts.version += 1

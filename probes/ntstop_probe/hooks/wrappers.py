@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from .facts import leading_dimension
 from .torch_hooks import TorchHooks
 
 MAX_GROUPS = 8
@@ -26,7 +27,7 @@ _clock = time.monotonic
 def wrap_next(hooks: TorchHooks, original: Any) -> Any:
     """`_BaseDataLoaderIter.__next__`."""
     machine, progress, facts = hooks.machine, hooks.progress, hooks.facts
-    ref, grad_enabled = weakref.ref, torch.is_grad_enabled
+    ref, grad_enabled, Tensor = weakref.ref, torch.is_grad_enabled, torch.Tensor
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
@@ -35,7 +36,8 @@ def wrap_next(hooks: TorchHooks, original: Any) -> Any:
         now = _clock()
         token = ref(self)
         try:
-            machine.next_begin(now, token, grad_enabled())
+            if not machine.light or not machine.next_light(now, token, grad_enabled()):
+                machine.next_begin(now, token, grad_enabled())
         except Exception as error:
             hooks.fail("DataLoader", error)
         progress.cost += _clock() - now
@@ -48,9 +50,16 @@ def wrap_next(hooks: TorchHooks, original: Any) -> Any:
             return batch
         now = _clock()
         try:
-            machine.next_end(now, token)
+            if machine.light:
+                progress.phase = "forward"
+                progress.since = now
+            else:
+                machine.next_end(now, token)
+            # Most batches are a list of tensors.
+            first: Any = batch[0] if batch.__class__ is list and batch else None
+            machine.batch = first.size(0) if first.__class__ is Tensor and first.dim() else leading_dimension(batch)
             if facts.batch_size is None:
-                hooks.batch_seen(self, batch)
+                hooks.batch_seen(self, machine.batch)
         except Exception as error:
             hooks.fail("DataLoader", error)
         progress.cost += _clock() - now
@@ -73,9 +82,13 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
         now = _clock()
         hooks.in_backward = True
         try:
-            machine.backward_begin(now, read_root(args[0] if args else kwargs.get("tensors")))
-            if facts.batch_size is None:
-                hooks.batch_trained()
+            root = args[0] if args else kwargs.get("tensors")
+            if machine.light:
+                machine.backward_light(now, read_root(root))
+            else:
+                machine.backward_begin(now, read_root(root))
+                if facts.batch_size is None or facts.autocast is None:
+                    hooks.first_backward(root)
         except Exception as error:
             hooks.fail("backward", error)
         progress.cost += _clock() - now
@@ -86,7 +99,11 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
             if hooks.active:
                 now = _clock()
                 try:
-                    machine.backward_end(now)
+                    if machine.light:
+                        progress.phase = "other"
+                        progress.since = now
+                    else:
+                        machine.backward_end(now)
                     if held:
                         release()
                 except Exception as error:
@@ -108,7 +125,10 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
         try:
             # Without more arguments than the optimizer itself there is none.
             closure = (len(args) > 1 or bool(kwargs)) and _has_closure(args, kwargs)
-            machine.optimizer_begin(now, id(optimizer), closure)
+            if machine.light and not closure:
+                machine.optimizer_light(now, id(optimizer))
+            else:
+                machine.optimizer_begin(now, id(optimizer), closure)
             if machine.ordinal >= layers.next_due or id(optimizer) not in known:
                 look(optimizer, closure)
         except Exception as error:
@@ -121,13 +141,11 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
         now = _clock()
         try:
             hooks.optimizer_steps += 1
-            groups = optimizer.param_groups
-            if len(groups) == 1:
-                lr = groups[0].get("lr")
-                lrs = [lr if lr.__class__ is float else _number(lr)]
+            lrs = _rates(optimizer.param_groups) if machine.details else None
+            if machine.light:
+                machine.optimizer_light_end(now, lrs)
             else:
-                lrs = [_number(group.get("lr")) for group in groups[:MAX_GROUPS]]
-            machine.optimizer_end(now, id(optimizer), lrs)
+                machine.optimizer_end(now, id(optimizer), lrs)
             if layers.update is not None or machine.ordinal >= layers.next_due:
                 look_after(optimizer, _has_closure(args, kwargs))
         except Exception as error:
@@ -138,6 +156,13 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
     for hook in (before_step, after_step):
         hook._torchdynamo_disable = True  # type: ignore[attr-defined]
     return before_step, after_step
+
+
+def _rates(groups: Any) -> list[float | None]:
+    if len(groups) == 1:
+        lr = groups[0].get("lr")
+        return [lr if lr.__class__ is float else _number(lr)]
+    return [_number(group.get("lr")) for group in groups[:MAX_GROUPS]]
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:
@@ -176,7 +201,10 @@ def wrap_scaler_step(hooks: TorchHooks, original: Any) -> Any:
             return original(self, optimizer, *args, **kwargs)
         before, scale = hooks.optimizer_steps, None
         try:
-            scale = None if self._scale is None else hooks.readback.read(self._scale)
+            if self._scale is not None and (machine.details or machine.clipped):
+                scale = hooks.readback.read(self._scale)
+                if machine.clipped and not hooks.is_unscaled(self, optimizer):
+                    machine.note_scaled(scale)
         except Exception as error:
             hooks.fail("GradScaler", error)
         result = original(self, optimizer, *args, **kwargs)

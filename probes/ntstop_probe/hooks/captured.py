@@ -1,0 +1,63 @@
+"""Norms of single gradients that `clip_grad_norm_` computes anyway, kept as they pass by."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from typing import Any
+
+
+class Captured:
+    """The norms of one step, by gradient. Only of float32 and float64: in half precision they overflow and round."""
+
+    def __init__(self) -> None:
+        self._norms: dict[int, tuple[weakref.ReferenceType[Any], Any]] = {}
+
+    def during(self, work: Callable[[], Any]) -> Any:
+        """Do `work` (which measures a norm) and keep the single norms that it takes with `torch._foreach_norm`.
+
+        That name is looked up in torch when it is called; it has another value while `work` goes on, for this thread.
+        """
+        torch: Any = sys.modules["torch"]
+        original, me = torch._foreach_norm, get_ident()
+
+        def _foreach_norm(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            found = original(tensors, *args, **kwargs)
+            if get_ident() == me:
+                self._keep(torch, tensors, found)
+            return found
+
+        torch._foreach_norm = _foreach_norm
+        try:
+            return work()
+        finally:
+            torch._foreach_norm = original
+
+    def _keep(self, torch: Any, tensors: Sequence[Any], found: Sequence[Any]) -> None:
+        plain, wide = torch.Tensor, (torch.float32, torch.float64)
+        for tensor, norm in zip(tensors, found, strict=True):
+            if tensor.__class__ is plain and norm.__class__ is plain and tensor.dtype in wide:
+                self._norms[id(tensor)] = weakref.ref(tensor), norm
+
+    def take(self, gradients: Sequence[Any | None]) -> list[tuple[list[int], Any]]:
+        """The norms that are known, as [(indices into `gradients`, flat tensor of norms)] by device and dtype."""
+        known = self._norms
+        if not known:
+            return []
+        groups: dict[tuple[Any, Any], tuple[list[int], list[Any]]] = {}
+        for index, gradient in enumerate(gradients):
+            entry = known.get(id(gradient))
+            if entry is not None and entry[0]() is gradient:
+                norm = entry[1]
+                indices, norms = groups.setdefault((norm.device, norm.dtype), ([], []))
+                indices.append(index)
+                norms.append(norm)
+        torch = sys.modules["torch"]
+        with torch.no_grad():
+            return [(indices, torch.stack(norms)) for indices, norms in groups.values()]
+
+    def clear(self) -> None:
+        """The step is over."""
+        self._norms.clear()
