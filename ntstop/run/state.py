@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -46,6 +47,8 @@ _DEVICE_FIELDS = ("utilization", "memory_used", "memory_total", "power", "power_
 _HOST_FIELDS = ("process_cpu", "process_rss", "host_cpu", "cores", "memory_used", "memory_total", "children_cpu",
                 "children_rss", "children")  # fmt: skip
 _ALLOCATOR_FIELDS = ("allocated", "reserved", "active", "inactive_split", "retries", "ooms", "largest_free")
+_MEASURED = re.compile(r"(loss|lr)(/\d+(\.\d+)?)?|(phase|host|compile)/.*|(gpu|alloc)\d+/.*")
+"""Names of series that the probe measures itself, besides those of `_STEP_COLUMNS`."""
 _COMPILER_FIELDS = ("graphs", "graph_breaks", "recompiles", "seconds")
 
 
@@ -55,8 +58,8 @@ class RunState:
     Series names: "loss", "loss/1" …, "lr", "lr/0.1" …, "grad_norm", "clip", "loss_scale", "skipped", "micro",
     "step_time" (s), "phase/<phase>" (s), "epoch", "samples", "tokens"; "host/<field>", "gpu<index>/<field>",
     "alloc<index>/<field>" and "compile/<field>" with the field names of the wire; and what the user logs, under its own
-    name. Their x is the global step where the job has one, else the ordinal; their t is the writer's monotonic clock.
-    Not thread-safe.
+    name ("logged/loss" where that is the name of something measured). Their x is the global step where the job has one,
+    else the ordinal; their t is the writer's monotonic clock. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -108,7 +111,7 @@ class RunState:
         elif isinstance(record, Scalars):
             x = float(record.step) if record.step is not None else _x_of(process, record.ordinal)
             for name, value in record.values.items():
-                process.track.get(name).append(x, float(value), record.t)
+                process.track.get(logged_name(name)).append(x, float(value), record.t)
         elif isinstance(record, Host):
             _sample(process, record, "host", _HOST_FIELDS)
         elif isinstance(record, Device):
@@ -158,6 +161,11 @@ class RunState:
         track = Track(rank)
         self._tracks.append(track)
         return track
+
+
+def logged_name(name: str) -> str:
+    """The series of what a job logs as `name`: its own, unless the probe measures something of that name itself."""
+    return f"logged/{name}" if name in _STEP_COLUMNS.values() or _MEASURED.fullmatch(name) else name
 
 
 def _primary_order(process: ProcessState) -> tuple[int, bool, int, bool]:
