@@ -76,6 +76,7 @@ def _steps(rows: list[StepRow], attempt: int) -> Steps:
         clip=column("f4", "clip"),
         loss_scale=column("f8", "loss_scale"),
         skipped=column("u1", "skipped"),
+        zero_grads=column("i4", "zero_grads"),
     )
 
 

@@ -28,6 +28,12 @@ class Progress:
     """Seconds, smoothed over the last steps."""
     layer_interval: int | None = None
     """Steps from one layer sample to the next; None: layers are not sampled."""
+    ratio_interval: int | None = None
+    """Likewise for update ratios."""
+    timing_interval: int = 1
+    """Steps from one whose phases are timed to the next."""
+    tier: str = "full"
+    """How much has been shed, in the words of `hooks.budget`."""
     saw_torch: bool = False
     saw_backward: bool = False
     saw_optimizer: bool = False

@@ -56,6 +56,9 @@ class Pulse:
                 disabled=disabled,
                 publisher_cpu=self._own_cpu(now),
                 setup=progress.setup or None,
+                tier=progress.tier,
+                timing_interval=progress.timing_interval,
+                ratio_interval=progress.ratio_interval,
             ),
             reason=missing_step(progress),
         )
@@ -84,6 +87,14 @@ class Pulse:
             return []
         self._last_stack, self._stack_at = frames, now
         return [Stack(_thread_name(self._progress.thread), frames)]
+
+
+def plain_beat(progress: Progress, disabled: list[str]) -> Heartbeat:
+    """That the process runs, and where it stands, when nothing more can be said."""
+    now = time.monotonic()
+    age = max(0.0, now - progress.since)
+    status = ProbeStatus(disabled=disabled)
+    return Heartbeat(t=now, wall=time.time(), phase=progress.phase, age=age, ordinal=progress.steps, probe=status)
 
 
 def stack_of(thread: int) -> list[str]:

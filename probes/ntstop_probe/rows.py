@@ -30,6 +30,7 @@ class StepRow:
     loss_scale: float | None = None
     skipped: int | None = None
     step_source: str = ""
+    zero_grads: int | None = None
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
-"""Wrappers of gradient clipping, apart from the other hooks: torch.compile may trace into them, and finds nothing.
+"""Wrappers of clipping and clearing gradients, apart from the other hooks: torch.compile may trace into them.
 
-It is told to skip the folder `hooks`, and a skipped function inside `fullgraph=True` would be an error.
+It finds nothing there. The folder `hooks` it is told to skip, and a skipped function inside `fullgraph=True` would be
+an error.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def wrap_total_norm(hooks: TorchHooks, original: Any) -> Any:
 
     @functools.wraps(original)
     def _get_total_norm(*args: Any, **kwargs: Any) -> Any:
-        if not _is_compiling():
-            hooks.norm_measured(args, kwargs)
+        if not _is_compiling() and hooks.norm_measured(args, kwargs):
+            return hooks.layers.captured.during(functools.partial(original, *args, **kwargs))
         return original(*args, **kwargs)
 
     return _get_total_norm
@@ -37,3 +38,15 @@ def wrap_clip(hooks: TorchHooks, original: Any) -> Any:
         return original(*args, **kwargs)
 
     return _clip_grads_with_norm_
+
+
+def wrap_zero_grad(hooks: TorchHooks, original: Any) -> Any:
+    """`zero_grad` of optimizers and of modules: that gradients were cleared."""
+
+    @functools.wraps(original)
+    def zero_grad(*args: Any, **kwargs: Any) -> Any:
+        if not _is_compiling():
+            hooks.zeroed()
+        return original(*args, **kwargs)
+
+    return zero_grad
