@@ -26,7 +26,9 @@ def test_nan_loss_is_critical_with_its_step_its_layer_and_its_trajectory() -> No
     assert kinds(engine) == ["nonfinite-loss"]
     finding = only(engine, "nonfinite-loss")
     assert (finding.severity, finding.status, finding.first_step, finding.last_step) == ("critical", "open", 120, 199)
-    assert "NaN" in finding.symptom and "block.0.weight" in finding.symptom
+    assert finding.symptom == (
+        "loss is NaN from step 120 on; first layer block.0.weight; 80 nonfinite values up to step 199"
+    )
     texts = [item.text for item in finding.evidence]
     assert texts[3].startswith("before: loss") and "at step 119" in texts[3]
     assert texts[4] == "at: loss NaN at step 120"
@@ -80,6 +82,13 @@ def test_layers_that_come_after_their_step_name_it_too() -> None:
     script.add(layers(60, script.t, grad_nonfinite=[0, 1, 0, 0], grad_norm=[*bad_from(1, 2), 1.0, 1.0]))
     finding = only(diagnose(script.records), "nonfinite-grad")
     assert (finding.where, finding.first_step) == ("block.0.weight", 60)
+
+
+def test_a_layer_that_is_named_after_the_loss_stands_before_the_count() -> None:
+    script = start().steps([*descent(200)[:120], NAN, NAN])
+    script.add(layers(120, script.t, grad_nonfinite=[0, 1, 1, 1]))
+    symptom = only(diagnose(script.records), "nonfinite-loss").symptom
+    assert symptom == "loss is NaN from step 120 on; first layer block.0.weight; 2 nonfinite values up to step 121"
 
 
 def test_late_sample_says_that_it_is_late() -> None:

@@ -143,7 +143,7 @@ class NonfiniteRule(Rule):
         elif episode.after[-1][0] == x:
             finding.evidence.append(point(name, x, episode.after[-1][1], "after"))
         finding.last_step = max(finding.last_step, episode.last_x)
-        finding.claim.symptom = _loss_symptom(name, episode) + self._first_layer
+        finding.claim.symptom = _loss_symptom(name, episode, self._first_layer)
         if episode.over:
             finding.resolve(episode.last_x, "warning")
             finding.claim.symptom += f"; finite again for {CALM} steps"
@@ -261,7 +261,8 @@ class NonfiniteRule(Rule):
             finding.evidence[-1].text += f" ({bad.x - finding.first_step:,} steps after the first nonfinite number)"
         elif finding.kind == "nonfinite-loss":
             self._first_layer = f"; first layer {bad.names[0]}"
-            finding.claim.symptom += self._first_layer
+            head, separator, rest = finding.claim.symptom.partition("; ")
+            finding.claim.symptom = head + self._first_layer + separator + rest
         self.context.book.changed()
 
 
@@ -281,11 +282,12 @@ def _feed_tail(detector: NonfiniteDetector, x: list[int], values: list[float | N
             detector.add(x[index], value)
 
 
-def _loss_symptom(name: str, episode: Episode) -> str:
-    text = f"{name} is {describe(episode.first)} from step {episode.first_x:,}"
-    if episode.count > 1:
-        return f"{text} on: {episode.count:,} nonfinite values up to step {episode.last_x:,}"
-    return f"{name} is {describe(episode.first)} at step {episode.first_x:,}"
+def _loss_symptom(name: str, episode: Episode, first_layer: str = "") -> str:
+    """What and where first: a narrow screen cuts the end off."""
+    if episode.count == 1:
+        return f"{name} is {describe(episode.first)} at step {episode.first_x:,}{first_layer}"
+    begun = f"{name} is {describe(episode.first)} from step {episode.first_x:,} on{first_layer}"
+    return f"{begun}; {episode.count:,} nonfinite values up to step {episode.last_x:,}"
 
 
 def _loss_hypothesis(episode: Episode, cause: Finding | None) -> str:
