@@ -99,7 +99,7 @@ class Probe:
 
             self.hooks = arm(self.outbox, self.progress, replace(self._settings, on_training=self._on_training))
         except Exception as error:
-            self.progress.disabled.append(f"hooks: {type(error).__name__}: {error}")
+            self._switched_off("hooks", error)
         self._follow_libraries()
 
     def _follow_libraries(self) -> None:
@@ -112,15 +112,25 @@ class Probe:
             self._integrations = Integrations(self)
             self._integrations.start()
         except Exception as error:
-            self.progress.disabled.append(f"integrations: {type(error).__name__}: {error}")
+            self._switched_off("integrations", error)
+
+    def _switched_off(self, part: str, error: Exception) -> None:
+        """For the heartbeat and the stream; the publisher says it on stderr."""
+        text = f"{part}: {type(error).__name__}: {error}"
+        self.progress.disabled.append(text)
+        self.event("warning", f"switched off: {text}")
 
     def _on_training(self) -> None:
         """The first backward or optimizer step, on the thread that does it."""
         self._trained = True
         self._wake.set()
-        self.start(asked=False)
-        if self._integrations is not None:
-            self._integrations.look_again()
+        try:
+            self.start(asked=False)
+            if self._integrations is not None:
+                self._integrations.look_again()
+        except Exception as error:
+            # No more threads for this process, say.
+            self._failed(error)
 
     def watch(
         self,
@@ -277,10 +287,14 @@ class Probe:
                 explain_waiting=announce_after is not None,
             )
             publisher.run()
-        except Exception as error:
-            say(f"the probe failed ({type(error).__name__}: {error}); the job runs on without it")
+        except BaseException as error:
+            self._failed(error)
             if self.hooks is not None:
                 self.hooks.disarm()
+            self.let_go_of_libraries()
+
+    def _failed(self, error: BaseException) -> None:
+        say(f"the probe failed ({type(error).__name__}: {error}); the job runs on without it")
 
     def _on_exception(self, kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
         """What `sys.excepthook` is while the probe runs: take a note, then what was there before."""

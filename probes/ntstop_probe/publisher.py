@@ -17,15 +17,15 @@ from .introduction import Introduction
 from .live import LiveSocket
 from .outbox import Outbox
 from .progress import Progress
-from .pulse import Pulse, missing_step
+from .pulse import Pulse, missing_step, plain_beat
 from .recording import RETRY_SECONDS, Recording
-from .rows import EventRow
+from .rows import EventRow, Row
 from .sampling import standard_samplers
 from .sampling.rota import SamplingThread
 from .say import say
 from .told import Told
 from .transmitter import Transmitter
-from .wire import STREAM_CORE, STREAM_LAYERS, Device, Heartbeat, Record
+from .wire import STREAM_CORE, STREAM_LAYERS, Device, Record
 
 TICK = 0.25
 """Seconds between flushes: what a kill -9 can lose, and how late a curve is."""
@@ -68,6 +68,9 @@ class Publisher:
         self._stop = stop
         self._rows = MAX_ROWS // 4
         self._said: set[str] = set()
+        self._faults: list[str] = []
+        self._samples: list[Record] = []
+        """That go out with the next heartbeat."""
         self._lost_before = 0
         self._announce_at = 0.0
         self._identity = identify()
@@ -77,7 +80,7 @@ class Publisher:
         self._sampling = SamplingThread(standard_samplers())
 
     def run(self) -> None:
-        """Publish until `stop` is set. What fails is said once and tried again at the next tick."""
+        """Publish until `stop` is set. What fails is said once and tried again at the next tick: the loop goes on."""
         self._guarded("live socket", self._open_live)
         self._guarded("samplers", self._sampling.start)
         beat_at = 0.0
@@ -86,17 +89,25 @@ class Publisher:
             self._guarded("publisher", self._flush)
             if stopping or time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + BEAT
-                self._guarded("heartbeat", self._each_second)
+                self._each_second()
             if stopping:
                 break
             self._stop.wait(TICK)
-        self._guarded("publisher", self._last_words)
+        self._last_words()
 
     def _guarded(self, name: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:
-            self._warn(name, f"{name}: {type(error).__name__}: {error}; the job goes on")
+        except BaseException as error:
+            # Also what is no Exception: nothing but the end of the job is to end this thread.
+            self._fault(name, error)
+
+    def _fault(self, name: str, error: BaseException) -> None:
+        """Part `name` of the publisher has failed, and is tried again: said once, and shown from then on."""
+        reason = f"{name}: {type(error).__name__}: {error}"[:200]
+        if name not in self._said:
+            self._faults.append(reason)
+        self._warn(name, f"{reason}; the job goes on")
 
     def _warn(self, key: str, text: str) -> None:
         """Say `text` on stderr and in the stream, once for each `key`."""
@@ -137,12 +148,12 @@ class Publisher:
     def _flush(self, patience: float = TICK, rest: float = REST) -> None:
         """Everything in the outbox, in short bursts; no longer than `patience` seconds, for the beat must go on."""
         transmitter = self._transmitter
-        if transmitter.live is not None and transmitter.live.newcomers():
+        if transmitter.newcomers():
             transmitter.introduce(STREAM_CORE)
         deadline = time.monotonic() + patience
         while rows := self._outbox.drain(self._rows):
             began = time.thread_time()
-            layers, core = records_of(rows, self._identity.attempt)
+            layers, core = self._records_of(rows)
             transmitter.send(STREAM_LAYERS, layers)
             transmitter.send(STREAM_CORE, core)
             took = time.thread_time() - began
@@ -151,39 +162,67 @@ class Publisher:
                 break
             time.sleep(rest)
 
+    def _records_of(self, rows: list[Row]) -> tuple[list[Record], list[Record]]:
+        """Records of the layers and of the core stream. A row of which none can be made is left out, and counted."""
+        attempt = self._identity.attempt
+        try:
+            return records_of(rows, attempt)
+        except Exception as error:
+            if len(rows) == 1:
+                self._transmitter.unencodable += 1
+                self._fault("rows", error)
+                return [], []
+        pairs = [self._records_of([row]) for row in rows]
+        return [record for layers, _ in pairs for record in layers], [record for _, core in pairs for record in core]
+
     def _each_second(self) -> None:
+        self._guarded("introduction", self._refresh)
+        self._guarded("recording", self._announce)
+        self._guarded("samplers", self._take_samples)
+        self._guarded("heartbeat", self._beat)
+        self._guarded("recording", self._watch_recording)
+        self._guarded("live socket", self._watch_live)
+        self._guarded("publisher", self._explain_waiting)
+
+    def _refresh(self) -> None:
         introduction = self._introduction
         introduction.training = self._training()
         if introduction.refresh():
             self._transmitter.introduce(STREAM_CORE)
-        self._announce()
-        records = self._samples()
-        records.append(self._beat())
-        self._transmitter.send(STREAM_CORE, records)
-        self._watch_recording()
-        self._watch_live()
-        self._explain_waiting()
 
-    def _samples(self) -> list[Record]:
+    def _take_samples(self) -> None:
         records = self._sampling.take()
         for failed in self._sampling.disabled:
             self._warn(failed, f"sampler switched off: {failed}")
         for failed in list(self._progress.disabled):
             self._say(failed, f"switched off: {failed}; the job goes on")
         for record in records:
-            if isinstance(record, Device) and record.memory_total:
-                described = f"{record.name}, {record.memory_total / 2**30:.0f} GiB, {record.uuid}"
-                self._introduction.hardware[f"gpu{record.index}"] = described
-        return records
+            if isinstance(record, Device):
+                self._look_at(record)
+        self._samples = records
 
-    def _beat(self) -> Heartbeat:
+    def _look_at(self, device: Device) -> None:
+        if device.memory_total:
+            described = f"{device.name}, {device.memory_total / 2**30:.0f} GiB, {device.uuid}"
+            self._introduction.hardware[f"gpu{device.index}"] = described
+        if device.lost:
+            self._warn(f"lost {device.uuid}", f"gpu {device.index} ({device.uuid}) is lost: the driver cannot reach it")
+
+    def _beat(self) -> None:
         live = self._transmitter.live
-        return self._pulse.beat(
-            dropped=self._outbox.dropped + self._transmitter.unencodable,
-            unrecorded=self._transmitter.unrecorded,
-            viewers=live.viewers if live else 0,
-            disabled=[*self._progress.disabled, *self._sampling.disabled],
-        )
+        off = [*self._progress.disabled, *self._sampling.disabled, *self._transmitter.faults, *self._faults]
+        try:
+            beat = self._pulse.beat(
+                dropped=self._outbox.dropped + self._transmitter.unencodable,
+                unrecorded=self._transmitter.unrecorded,
+                viewers=live.viewers if live else 0,
+                disabled=off,
+            )
+        except Exception as error:
+            self._fault("heartbeat", error)
+            beat = plain_beat(self._progress, off)
+        samples, self._samples = self._samples, []
+        self._transmitter.send(STREAM_CORE, [*samples, beat])
 
     def _watch_recording(self) -> None:
         """Say that the disk fails, and that it works again."""
@@ -197,12 +236,17 @@ class Publisher:
             self._warn(f"recording again {self._lost_before}", f"recording again; {lost} frames are missing from it")
 
     def _watch_live(self) -> None:
-        """Go on without the live socket where the job has closed its descriptors."""
-        live = self._transmitter.live
+        """Go on without the live socket where it has failed, or the job has closed its descriptors."""
+        transmitter = self._transmitter
+        live = transmitter.live
         if live is not None and not live.intact:
-            self._transmitter.live, self._introduction.endpoint = None, None
+            transmitter.live = None
             live.close()
             self._warn("live socket", "the job has closed the live socket; viewers read the recording")
+        if transmitter.live is None:
+            self._introduction.endpoint = None
+        for fault in transmitter.faults:
+            self._warn(fault.partition(":")[0], f"{fault}; the job goes on")
 
     def _explain_waiting(self) -> None:
         reason = missing_step(self._progress)
@@ -210,11 +254,15 @@ class Publisher:
             self._warn("waiting", f"no training step after {PATIENCE:.0f} s: {reason}")
 
     def _last_words(self) -> None:
-        self._sampling.stop()
+        self._guarded("samplers", self._sampling.stop)
+        self._guarded("introduction", self._settle)
+        self._guarded("publisher", lambda: self._flush(FAREWELL, rest=0.0))
+        recording, live = self._transmitter.recording, self._transmitter.live
+        if recording is not None:
+            self._guarded("recording", recording.close)
+        if live is not None:
+            self._guarded("live socket", live.close)
+
+    def _settle(self) -> None:
         if self._introduction.settle(SETTLE):
             self._transmitter.introduce(STREAM_CORE)
-        self._flush(FAREWELL, rest=0.0)
-        if self._transmitter.recording is not None:
-            self._transmitter.recording.close()
-        if self._transmitter.live is not None:
-            self._transmitter.live.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -18,6 +19,8 @@ class Transmitter:
 
     `recording` and `live` may each be None. `unencodable` counts records that could not be put into bytes (a step
     number of 30 digits): such a record is left out, its neighbours are not. `unrecorded` counts frames in no file.
+    `faults` has what failed in a way nobody foresaw, once each, "part: reason": the live socket is given up after
+    that, the recording is tried again with the next frame.
     """
 
     def __init__(self, writer: int, hello: Callable[[], Hello]) -> None:
@@ -25,6 +28,7 @@ class Transmitter:
         self.live: LiveSocket | None = None
         self.unencodable = 0
         self.unrecorded = 0
+        self.faults: list[str] = []
         self.sequence = 0
         """Of the last frame."""
         self._writer = writer
@@ -41,21 +45,41 @@ class Transmitter:
             if isinstance(record, Schema):
                 self._schema = record
 
+    def newcomers(self) -> bool:
+        """True when a viewer has come since the last call."""
+        try:
+            return self.live is not None and self.live.newcomers()
+        except Exception as error:
+            self._give_up_live(error)
+            return False
+
     def introduce(self, stream: int) -> None:
         """Say again who this is, and which layers it has."""
         if not self._begin_segment(stream):
-            self._frame(stream, self._introduction())
+            introduction = self._introduction()
+            if introduction:
+                self._frame(stream, introduction)
 
     def _begin_segment(self, stream: int) -> bool:
         """Open the next segment where it is time, with an introduction as its first frame; True when it was."""
-        if self.recording is None or not self.recording.wants_segment(stream):
+        try:
+            if self.recording is None or not self.recording.wants_segment(stream):
+                return False
+            self.recording.open_segment(stream)
+        except Exception as error:
+            self._fault("recording", error)
             return False
-        self.recording.open_segment(stream)
-        self._frame(stream, self._introduction())
+        introduction = self._introduction()
+        if introduction:
+            self._frame(stream, introduction)
         return True
 
     def _introduction(self) -> list[Record]:
-        hello = self._hello()
+        try:
+            hello = self._hello()
+        except Exception as error:
+            self._fault("introduction", error)
+            return []
         return [hello, self._schema] if self._schema is not None else [hello]
 
     def _frame(self, stream: int, records: Sequence[Record]) -> None:
@@ -69,8 +93,30 @@ class Transmitter:
                     self._frame(stream, [record])
             return
         self.sequence += 1
-        if self.recording is None or not self.recording.write(stream, frame):
+        if not self._record(stream, frame):
             self.unrecorded += 1
         if self.live is not None:
-            self.live.send(frame)
-            self.live.welcome(self.sequence)
+            try:
+                self.live.send(frame)
+                self.live.welcome(self.sequence)
+            except Exception as error:
+                self._give_up_live(error)
+
+    def _record(self, stream: int, frame: bytes) -> bool:
+        try:
+            return self.recording is not None and self.recording.write(stream, frame)
+        except Exception as error:
+            self._fault("recording", error)
+            return False
+
+    def _give_up_live(self, error: Exception) -> None:
+        """Viewers read the recording from now on."""
+        self._fault("live socket", error)
+        live, self.live = self.live, None
+        if live is not None:
+            with contextlib.suppress(Exception):
+                live.close()
+
+    def _fault(self, part: str, error: Exception) -> None:
+        if not any(fault.startswith(f"{part}:") for fault in self.faults):
+            self.faults.append(f"{part}: {type(error).__name__}: {error}"[:200])
