@@ -31,7 +31,8 @@ def records_of(rows: Sequence[Row], attempt: int) -> tuple[list[Record], list[Re
         elif isinstance(row, LayerRow):
             layers.append(layers_record(row))
         elif isinstance(row, SchemaRow):
-            layers.append(Schema(row.id, row.names, row.numel, row.dtypes, row.frozen, row.in_optimizer))
+            names, numel, dtypes = row.names, row.numel, row.dtypes
+            layers.append(Schema(row.id, names, numel, dtypes, row.frozen, row.in_optimizer, row.shards))
         else:
             events.append(Event(row.t, row.kind, row.text, row.ordinal, row.step, row.duration, row.data))
     return layers, [*steps_records(steps, attempt), *scalars, *events]

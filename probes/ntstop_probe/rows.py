@@ -43,6 +43,7 @@ class SchemaRow:
     dtypes: list[str]
     frozen: list[bool]
     in_optimizer: list[bool]
+    shards: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -165,6 +165,7 @@ class LayerSampler:
                 [layer.dtype for layer in layers],
                 [layer.frozen for layer in layers],
                 [layer.in_optimizer for layer in layers],
+                [layer.shards for layer in layers] if any(layer.shards > 1 for layer in layers) else [],
             )
         )
 

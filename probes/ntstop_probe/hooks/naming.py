@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,8 @@ class Layer:
     dtype: str
     frozen: bool
     in_optimizer: bool
+    shards: int = 1
+    """Ranks it is split over; its norms are those of the part that is here."""
 
 
 def clean_name(name: str) -> str:
@@ -113,4 +116,13 @@ def _unique(name: str, owner: str, taken: set[str]) -> str:
 
 def _layer(name: str, parameter: Any, in_optimizer: bool) -> Layer:
     dtype = str(parameter.dtype).removeprefix("torch.")
-    return Layer(name, weakref.ref(parameter), parameter.numel(), dtype, not parameter.requires_grad, in_optimizer)
+    ref, frozen = weakref.ref(parameter), not parameter.requires_grad
+    return Layer(name, ref, parameter.numel(), dtype, frozen, in_optimizer, shards_of(parameter))
+
+
+def shards_of(parameter: Any) -> int:
+    """Over how many ranks a DTensor is split; 1 for everything else, and where all ranks have the whole of it."""
+    placements, mesh = getattr(parameter, "placements", None), getattr(parameter, "device_mesh", None)
+    if placements is None or mesh is None:
+        return 1
+    return math.prod(mesh.size(axis) for axis, placement in enumerate(placements) if placement.is_shard())

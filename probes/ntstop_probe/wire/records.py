@@ -131,6 +131,10 @@ class Schema(msgspec.Struct, tag="schema", array_like=True, frozen=True):
     """True where `requires_grad` is False."""
     in_optimizer: list[bool] = []
     """True where an optimizer holds this very tensor."""
+    shards: list[int] = []
+    """Ranks that each parameter is split over (FSDP2, tensor parallel); empty: none is. Norms are those of the part
+    that the writer has. Of the R ranks that have a layer, norm² of the whole = shards / R · sum of their norm²: true
+    for replicas (shards 1), for shards, and for replicas of shards."""
 
 
 class Layers(msgspec.Struct, tag="layers", array_like=True, frozen=True):
