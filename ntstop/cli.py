@@ -121,6 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode gets question marks, not a traceback.
         if isinstance(stream, io.TextIOWrapper):
@@ -133,8 +134,20 @@ def _run(arguments: list[str] | None) -> int:
         return error.exit_code if error.exit_code != 1 else 2
     except click.Abort:
         return 130
-    except BrokenPipeError:
-        # The reader of a pipe has gone; without this the interpreter complains once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        # Where the reader of a pipe has gone nobody is left to be told, and the code is that of a filter.
+        gone = isinstance(error, BrokenPipeError)
+        if not gone:
+            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+            click.echo(f"ntstop: {where}{error.strerror or error}", err=True)
+        # What could not be written is in the stream still: the interpreter would complain of it once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1 if gone else 2
     return result if isinstance(result, int) else 0
+
+
+def _open_what_is_closed() -> None:
+    """Let what is printed go nowhere where stdout or stderr is closed: `ntstop ls >&-`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process

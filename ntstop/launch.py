@@ -64,6 +64,9 @@ def launch_environment(
     search = inherited.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(boot_folder()), *([search] if search else [])])
     environment["NTSTOP_LAUNCHED"] = "1"
+    if inherited.get("NTSTOP_HOME"):
+        # A job that changes its folder would find another one by a relative path.
+        environment["NTSTOP_HOME"] = str(registry.home())
     if title:
         environment["NTSTOP_TITLE"] = title
     if run:
@@ -79,7 +82,7 @@ def become(command: Sequence[str], environment: Mapping[str, str]) -> None:
     sys.stderr.flush()
     try:
         os.execvpe(command[0], list(command), dict(environment))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _cannot_start(command, error) from error
 
 
@@ -89,8 +92,8 @@ def run_watched(command: Sequence[str], environment: Mapping[str, str], view: Ca
     Quitting the viewer does not end the job. While this process waits, signals go on to the command, which is a
     process group of its own: a key press in the viewer never reaches it.
     """
-    folder = registry.runs_folder() / environment["NTSTOP_RUN_ID"]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = registry.runs_folder() / registry.safe_name(environment["NTSTOP_RUN_ID"])
+    registry.make_private(folder)
     output = folder / OUTPUT_FILE
     with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as sink:
         try:
@@ -102,7 +105,7 @@ def run_watched(command: Sequence[str], environment: Mapping[str, str], view: Ca
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _cannot_start(command, error) from error
     try:
         code = view(folder)
@@ -151,7 +154,11 @@ def _one_of_many(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name, "1") not in ("", "0", "1") for name in ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS"))
 
 
-def _cannot_start(command: Sequence[str], error: OSError) -> LaunchError:
+def _cannot_start(command: Sequence[str], error: OSError | ValueError) -> LaunchError:
+    if not command[0]:
+        return LaunchError("'': command not found", 127)
+    if isinstance(error, ValueError):
+        return LaunchError(f"{command[0]}: {error}", 126)
     if isinstance(error, FileNotFoundError) and shutil.which(command[0]) is None:
         return LaunchError(f"{command[0]}: command not found", 127)
     return LaunchError(f"{command[0]}: {error.strerror or error}", 126)

@@ -88,7 +88,7 @@ def _line(entry: runs.RunEntry) -> RunLine:
     return RunLine(
         id=entry.id,
         state=entry.state,
-        why=entry.why,
+        why=_encodable(entry.why),
         title=entry.title,
         ranks=entry.ranks,
         attempt=entry.attempt,
@@ -99,6 +99,11 @@ def _line(entry: runs.RunEntry) -> RunLine:
         started=entry.started,
         age=None if entry.started is None else time.time() - entry.started,
         last_activity=entry.last_activity,
-        path=str(entry.path),
-        problem=entry.problem,
+        path=_encodable(str(entry.path)),
+        problem=_encodable(entry.problem),
     )
+
+
+def _encodable(text: str) -> str:
+    """A path may hold any bytes; JSON may not."""
+    return text.encode("utf-8", "replace").decode()

@@ -36,7 +36,7 @@ def open_newest() -> int:
 
 
 def _wait_for_runs() -> list[runs.RunEntry]:
-    ended = runs.scan()
+    ended = [entry for entry in runs.scan() if entry.processes]
     last = f" `ntstop {ended[0].id}` opens the newest that has ended." if ended else ""
     click.echo(f"No run is live.{last}", err=True)
     click.echo("Waiting for one: `ntstop run -- CMD`, or ntstop_probe.watch(); ctrl-c leaves.", err=True)

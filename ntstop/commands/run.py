@@ -32,6 +32,4 @@ def run_command(command: Sequence[str], *, watch: bool, title: str | None, run: 
     except launch.LaunchError as error:
         click.echo(f"ntstop: {error}", err=True)
         return error.code
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     return 0

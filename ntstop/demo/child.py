@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ntstop import launch
+from ntstop_probe import registry
 
 _GRACE = 5.0
 """Seconds the training has to end by itself before it is killed."""
@@ -23,7 +24,7 @@ class DemoChild:
     def __init__(self, folder: Path, *, steps: int, seed: int, fault: str, at: int) -> None:
         self.folder = folder
         self.output = folder / launch.OUTPUT_FILE
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        registry.make_private(folder)
         command = [sys.executable, "-m", "ntstop.demo.train", "--leashed"]
         command += ["--steps", str(steps), "--seed", str(seed), "--checkpoint", str(folder / "demo.pt")]
         command += ["--fault", fault, "--at", str(at)]

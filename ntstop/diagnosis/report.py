@@ -80,6 +80,8 @@ class Report(msgspec.Struct):
 
 def report(target: str, run: RunInfo, engine: Engine) -> Report:
     """What `engine` knows of `run`, which the user called `target`."""
+    # The word of a command line may be any bytes; JSON may not.
+    target = target.encode("utf-8", "replace").decode()
     return Report(
         SCHEMA_VERSION, target, run, [_entry(finding, reproduction_of(engine, finding)) for finding in engine.findings]
     )

@@ -77,8 +77,8 @@ class RunEntry:
 
     @property
     def active(self) -> bool:
-        """Whether a process of it is still there."""
-        return self.state in ACTIVE and not self.problem
+        """Whether a process of it is still there. Not where none has come: a folder alone proves nothing."""
+        return bool(self.processes) and self.state in ACTIVE and not self.problem
 
 
 def scan() -> list[RunEntry]:
@@ -159,7 +159,7 @@ def _read_or_say(path: Path) -> RunEntry:
     try:
         return read_run(path)
     except SourceError as error:
-        return RunEntry(path.name, path, state="stale", why=str(error), problem=str(error))
+        return RunEntry(_name(path), path, state="stale", why=str(error), problem=str(error))
 
 
 def _read_process(folder: Path, now: float) -> ProcessEntry:
@@ -223,7 +223,7 @@ def _sum_up(path: Path, processes: list[ProcessEntry]) -> RunEntry:
     training = [process for process in processes if process.training] or processes
     infos = [process.info for process in processes if process.info]
     entry = RunEntry(
-        infos[0].run if infos and is_process_folder(path) else path.name,
+        infos[0].run if infos and is_process_folder(path) else _name(path),
         path,
         sorted(processes, key=_order),
         started=min((info.wall for info in infos), default=None),
@@ -265,6 +265,11 @@ def _why(deciding: ProcessEntry, latest: list[ProcessEntry]) -> str:
 def _order(process: ProcessEntry) -> tuple[int, int, float]:
     rank = process.rank if process.rank is not None else 0
     return rank, -process.attempt, process.info.wall if process.info else 0.0
+
+
+def _name(path: Path) -> str:
+    """The name of a run folder as text that any encoder takes: a name on disk may be any bytes."""
+    return path.name.encode("utf-8", "replace").decode()
 
 
 def _is_run(folder: Path) -> bool:

@@ -59,7 +59,7 @@ class Introduction:
         """Write `process.json` where it has changed, creating the process folder first. Raises `OSError`."""
         folder = self.identity.folder
         if self._announced is None:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            registry.make_private(folder.parent)
             # One writer a folder: a second one with our name must not exist.
             folder.mkdir(mode=0o700)
         info = self._info()

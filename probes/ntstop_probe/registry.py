@@ -52,16 +52,30 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def home() -> Path:
-    """The folder of everything: `$NTSTOP_HOME`, else `${XDG_STATE_HOME:-~/.local/state}/ntstop`."""
-    if explicit := os.environ.get("NTSTOP_HOME"):
-        return Path(explicit).expanduser().absolute()
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser().absolute() / "ntstop"
+    """The folder of everything: `$NTSTOP_HOME`, else `${XDG_STATE_HOME:-~/.local/state}/ntstop`.
+
+    Raises `OSError` where that is nowhere: a home folder nobody has, or a path relative to a folder that is gone.
+    """
+    explicit = os.environ.get("NTSTOP_HOME")
+    state = explicit or os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    try:
+        folder = Path(state).expanduser().absolute()
+    except (RuntimeError, FileNotFoundError) as error:
+        raise FileNotFoundError(errno.ENOENT, "no such place; set NTSTOP_HOME to a full path", state) from error
+    return folder if explicit else folder / "ntstop"
 
 
 def runs_folder() -> Path:
     """`home()/runs`."""
     return home() / "runs"
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only this user may enter, and so the missing ones above it, whatever the umask. Raises
+    `OSError`."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def safe_name(text: str) -> str:

@@ -308,3 +308,43 @@ def test_names_of_phases_and_layers_do_not_reach_the_terminal_as_they_are() -> N
     writer.beat(0, phase="\x1b]0;title\x07")
     done = ntstop("bad")
     assert "\x1b" not in done.stdout and "none yet, in" in done.stdout
+
+
+@pytest.mark.parametrize("place", ["~nobody-has-this-name/x", "/dev/null"])
+def test_a_home_that_is_nowhere_is_one_line(place: str) -> None:
+    for words in (["ls"], ["run-1"], []):
+        assert is_one_line(ntstop(*words, env={**os.environ, "NTSTOP_HOME": place}))
+
+
+def test_a_home_relative_to_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    script = 'mkdir gone; cd gone; rmdir ../gone; exec "$@"'
+    for words in (["ls"], ["run", "--", "true"]):
+        command = ["/bin/sh", "-c", script, "sh", NTSTOP, *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, "NTSTOP_HOME": "here"}, capture_output=True, text=True, timeout=60
+        )
+        assert is_one_line(done)
+
+
+def test_names_of_any_bytes_are_listed_and_diagnosed_as_json(home: Path) -> None:
+    name = os.fsdecode(b"run-\xff\x1b[31m")
+    (home / "runs" / name / "p").mkdir(parents=True)
+    (home / "runs" / name / "p" / "process.json").write_text("{}")
+    for words in (["ls", "--json"], ["diagnose", name, "--json"]):
+        done = ntstop(*words)
+        assert done.returncode == 0 and not done.stderr
+        assert "run-?" in done.stdout and json.loads(done.stdout)
+    assert "\x1b" not in ntstop("ls").stdout
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "lines"),
+    [("| true", 0, 0), (">&-", 0, 0), ("2>&-", 0, 0), ("<&-", 0, 0), (">/dev/full", 2, 1)],
+)
+def test_an_output_that_is_closed_or_full_brings_no_traceback(redirection: str, code: int, lines: int) -> None:
+    recorded()
+    for words in ("ls", "ls --json", "--help"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{NTSTOP} {words} {redirection}"], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, len(done.stderr.splitlines())) == (code, lines), done.stderr

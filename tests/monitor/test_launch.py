@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -55,6 +56,14 @@ def test_an_id_given_from_outside_holds_unless_named() -> None:
     assert launch.launch_environment(inherited, ["x"], "mine", None)["NTSTOP_RUN_ID"] == "mine"
 
 
+def test_a_relative_home_means_the_same_place_to_a_job_that_changes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NTSTOP_HOME", "here")
+    assert launch.launch_environment({"NTSTOP_HOME": "here"}, ["x"], None, None)["NTSTOP_HOME"] == f"{tmp_path}/here"
+
+
 @pytest.mark.parametrize("variable", ["WORLD_SIZE", "SLURM_STEP_NUM_TASKS"])
 def test_one_of_many_makes_up_no_id_of_its_own(variable: str) -> None:
     assert "NTSTOP_RUN_ID" not in launch.launch_environment({variable: "2"}, ["x"], None, None)
@@ -89,6 +98,11 @@ def test_the_process_that_was_started_is_the_command() -> None:
 def test_a_command_that_does_not_exist_is_one_line_and_127() -> None:
     done = ntstop_run("--", "no-such-command")
     assert (done.returncode, done.stderr) == (127, "ntstop: no-such-command: command not found\n")
+
+
+def test_an_empty_command_is_one_line_and_127() -> None:
+    done = ntstop_run("--", "")
+    assert (done.returncode, done.stderr) == (127, "ntstop: '': command not found\n")
 
 
 def test_a_file_that_cannot_be_executed_is_one_line_and_126(tmp_path: Path) -> None:
@@ -133,6 +147,12 @@ def test_the_output_lies_in_a_file_in_the_run_folder_and_the_code_comes_back(hom
     assert output.read_text() == "out\nerr\n"
     assert output.stat().st_mode & 0o777 == 0o600
     assert str(output) in done.stdout
+
+
+def test_an_id_from_outside_that_is_no_file_name_stays_within_the_runs(home: Path) -> None:
+    environment = launch.launch_environment({**os.environ, "NTSTOP_RUN_ID": "../../out"}, ["true"], None, None)
+    assert launch.run_watched(["true"], environment, lambda folder: 0) == 0
+    assert [path.name for path in (home / "runs").iterdir()] == ["out"]
 
 
 def test_after_the_viewer_the_job_goes_on_and_gets_the_interrupt(home: Path) -> None:

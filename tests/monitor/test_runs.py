@@ -322,6 +322,12 @@ def test_rubbish_among_the_runs_is_no_obstacle(home: Path) -> None:
     assert {entry.id for entry in runs.scan()} == {"good", "empty-run", "broken"}
 
 
+def test_a_folder_that_no_process_has_come_to_is_no_live_run(home: Path) -> None:
+    (home / "runs" / "empty").mkdir(parents=True)
+    assert only().state == "waiting"
+    assert runs.newest_live() is None
+
+
 @pytest.mark.parametrize("name", [registry.PROCESS_FILE, "core-000000.nts", "core-000001.nts"])
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_what_is_no_file_in_the_place_of_one_keeps_nobody_waiting(name: str, kind: str) -> None:

@@ -281,6 +281,14 @@ def test_a_second_start_of_a_run_is_its_next_attempt(home: Path) -> None:
     assert {folder.parent.name for folder in folders} == {"again"}
 
 
+def test_every_folder_that_is_made_is_private_whatever_the_umask(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NTSTOP_HOME", str(home / "above" / "home"))
+    assert run("os.umask(0); train(0.3)").returncode == 0
+    made = [home / "above", *(path for path in (home / "above").rglob("*"))]
+    assert len(made) > 5
+    assert {path.stat().st_mode & 0o077 for path in made} == {0}
+
+
 def test_a_home_that_cannot_be_made_costs_one_line(home: Path) -> None:
     home.write_text("a file")
     done = run("train(0.5)")
