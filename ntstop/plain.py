@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,7 +19,6 @@ _SPARK = 60
 """Cells of a curve."""
 _PHASE_STEPS = 64
 """Newest steps that the shares of the phases and the step time are taken over."""
-_STANDING_SECONDS, _STANDING_STEPS = 5.0, 10.0
 """A phase older than both is told in place of the rate."""
 _SHOWN = ("loss", "lr", "grad_norm", "step_time")
 _NOT_SHOWN = ("clip", "loss_scale", "skipped", "micro", "epoch", "samples", "tokens")
@@ -81,10 +80,8 @@ def _headline(session: Session, process: ProcessState | None) -> Iterator[str]:
 
 def _standing(process: ProcessState) -> str:
     """The phase that does not end, in place of a rate and a time left that are those of steps long past."""
-    beat, rate = process.heartbeat, process.rate
-    if beat is None or not rate or beat.age < max(_STANDING_SECONDS, _STANDING_STEPS / rate):
-        return ""
-    return f"in {text.safe(beat.phase)} for {text.duration(beat.age)}"
+    standing = process.standing
+    return f"in {text.safe(standing[0])} for {text.duration(standing[1])}" if standing else ""
 
 
 def _reason(process: ProcessState | None) -> str:
@@ -101,13 +98,12 @@ def _curves(process: ProcessState) -> Iterator[str]:
     others = sorted(name for name in series if name not in (*_SHOWN, *_NOT_SHOWN) and not _SAMPLES.match(name))
     for name in (*_SHOWN, *others):
         if name in series and series[name].count:
-            yield _curve(name, series[name]) + (_averaged(series) if name == "loss" else "")
+            yield _curve(name, series[name]) + (_averaged(process) if name == "loss" else "")
 
 
-def _averaged(series: Mapping[str, Series]) -> str:
+def _averaged(process: ProcessState) -> str:
     """Said where a job accumulates gradients: many divide the loss of a micro-batch, and print the sum."""
-    micro = series["micro"].last_y if "micro" in series else None
-    return f"  mean of {micro:.0f} backward passes a step" if micro and micro > 1 and "loss/1" not in series else ""
+    return f"  mean of {process.micro_batches} backward passes a step" if process.micro_batches > 1 else ""
 
 
 def _curve(name: str, series: Series) -> str:

@@ -17,6 +17,7 @@ WARNINGS = 100
 
 _RATE_STEPS = 64
 """Newest steps that the rate is measured over."""
+_STANDING_SECONDS, _STANDING_STEPS = 5.0, 10.0
 
 
 @dataclass
@@ -125,6 +126,23 @@ class ProcessState:
     def phase(self) -> str:
         """The phase that the newest heartbeat names, "" before the first."""
         return self.heartbeat.phase if self.heartbeat else ""
+
+    @property
+    def standing(self) -> tuple[str, float] | None:
+        """The phase that does not end and its age in seconds, when it is far longer than a step has taken lately.
+
+        No judgement: whether it is a stall, the findings say. Rate and time left are then of steps long past.
+        """
+        beat, rate = self.heartbeat, self.rate
+        if beat is None or not rate or beat.age < max(_STANDING_SECONDS, _STANDING_STEPS / rate):
+            return None
+        return beat.phase, beat.age
+
+    @property
+    def micro_batches(self) -> int:
+        """Backward passes that the newest loss is the mean of; 1 where each root is a loss of its own (a GAN)."""
+        micro = self.series["micro"].last_y if "micro" in self.series else None
+        return round(micro) if micro and micro > 1 and "loss/1" not in self.series else 1
 
     @property
     def rate(self) -> float | None:

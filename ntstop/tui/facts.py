@@ -26,8 +26,6 @@ GLYPHS = {
     "paused": ("‖", "=", Ink.WARNING),
 }
 """State: glyph, glyph in ASCII, ink. The word stands beside it, in capitals."""
-STUCK_SECONDS, STUCK_STEPS = 5.0, 10.0
-"""A phase older than both is told instead of the rate, which is of steps long past."""
 QUIET_SECONDS = 3.0
 """A heartbeat comes every second: data older than three of them is worth a word."""
 
@@ -60,6 +58,8 @@ class Facts:
     stuck: str = ""
     """The phase that does not end, and for how long; "" when all goes on."""
     loss: float | None = None
+    attempt: int = 0
+    """0: the first."""
 
 
 def state_part(facts: Facts, ascii_only: bool) -> Part:
@@ -73,6 +73,7 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
     ranks = f"{facts.ranks} ranks" if facts.ranks and facts.ranks > 1 else ""
     left = [
         Part(facts.title, Ink.STRONG, 10),
+        Part(f"attempt {facts.attempt + 1}" if facts.attempt else "", Ink.TEXT, 7),
         Part(ranks, Ink.TEXT, 6),
         Part(facts.host, Ink.TEXT, 5),
         Part(facts.hardware, Ink.DIM, 4),
@@ -138,7 +139,8 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         probe_share=beat.probe.share if beat else None,
         behind=None if view.frozen is None else round(view.last - view.frozen),
         problem=_problem(session, process),
-        stuck=_stuck(process) if state == "live" and has_steps else "",
+        stuck=_stuck(process.standing) if process and state == "live" else "",
+        attempt=process.attempt if process else 0,
         why=entry.why if entry else "",
         reason=beat.reason if beat else "",
         loss=loss.last_y if loss else None,
@@ -158,14 +160,6 @@ def _silence(session: Session, process: ProcessState | None) -> float | None:
     if session.entry is None or session.entry.last_activity is None:
         return None
     return time.time() - session.entry.last_activity
-
-
-def _stuck(process: ProcessState | None) -> str:
-    """A phase far longer than a step has taken lately. No judgement: whether it is a stall, the findings say."""
-    beat, rate_now = (process.heartbeat, process.rate) if process else (None, None)
-    if beat is None or not rate_now or beat.age < max(STUCK_SECONDS, STUCK_STEPS / rate_now):
-        return ""
-    return f"in {beat.phase} for {_age(beat.age)}"
 
 
 def _hardware(process: ProcessState | None) -> str:
@@ -190,6 +184,10 @@ def _problem(session: Session, process: ProcessState | None) -> str:
     if process and process.warnings:
         return process.warnings[-1].text
     return f"switched off: {probe.disabled[-1]}" if probe and probe.disabled else ""
+
+
+def _stuck(standing: tuple[str, float] | None) -> str:
+    return f"in {standing[0]} for {_age(standing[1])}" if standing else ""
 
 
 def _age(seconds: float) -> str:

@@ -92,6 +92,11 @@ def test_a_focused_title_is_marked_by_a_glyph() -> None:
     assert plain.rstrip().endswith("train 2.31 ─")
 
 
+def test_an_attempt_after_the_first_is_said() -> None:
+    assert "attempt 3" in status(Facts(title="run", state="live", attempt=2), 100)
+    assert "attempt" not in status(Facts(title="run", state="live"), 100)
+
+
 def test_a_title_without_room_drops_its_last_values_whole_but_keeps_its_note() -> None:
     values = [value("1.5", key="first"), value("2.5", key="second"), value("3.5", key="third")]
     line = draw_title("loss", values, 34).text()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from textual.pilot import Pilot
 
 from ntstop.session import Session
@@ -16,7 +17,7 @@ from ntstop.tui.screens.card import CardScreen
 from ntstop.tui.screens.help import HelpScreen
 from ntstop.tui.screens.overview import Overview
 from ntstop.tui.text import cell_width
-from ntstop_probe.wire import Event, Record
+from ntstop_probe.wire import Event, Record, Steps, pack
 from tests.tui import feed
 
 WIDE, NARROW, TINY = (120, 40), (80, 24), (20, 5)
@@ -233,6 +234,15 @@ async def test_a_phase_that_does_not_end_is_told_instead_of_the_rate() -> None:
         screen.source.give([feed.heartbeat(500 * feed.STEP_SECONDS + 40, 500, phase="data", age=40.0)])
         await screen.shows("in data for 40 s")
         assert "ETA" not in screen.text
+
+
+async def test_a_loss_that_is_a_mean_of_micro_batches_says_so() -> None:
+    records = [
+        structs.replace(record, micro=pack("i4", [4] * record.count)) if isinstance(record, Steps) else record
+        for record in feed.training(300)
+    ]
+    async with opened(records) as screen:
+        await screen.shows("mean of 4 micro-batches")
 
 
 async def test_a_long_card_scrolls_with_the_arrows_in_a_small_terminal() -> None:

@@ -93,7 +93,8 @@ class LossPane(Pane):
     NAME = "loss"
     HELP = (
         "The loss at every optimizer step: a moving average over the band from the lowest to the highest value. "
-        "Diamonds are losses on other data. A cross at the top is a NaN or Inf, where the line breaks."
+        "Diamonds are losses on other data. A cross at the top is a NaN or Inf, where the line breaks. "
+        "On the axis: ⚑ a checkpoint, ▲ and ✖ where a warning and a critical finding began."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -114,7 +115,7 @@ class LossPane(Pane):
         self.spec = replace(spec, gutter=self.chart.spec.gutter)
         self.exact = view.cursor is not None
         self.measured = [process.series[trace.label].y_at(view.cursor or 0.0) for trace in self.spec.traces]
-        self.note = _note(view)
+        self.note = ", ".join((*_averaged(process), *_note(view)))
 
     def indent(self, gutter: int) -> None:
         """From the next `gather` on, begin the step axis `gutter` cells from the left, as the pane below does."""
@@ -136,7 +137,12 @@ class LossPane(Pane):
         self.chart.show(self.spec)
 
 
-def _note(view: StepView) -> str:
+def _averaged(process: ProcessState) -> list[str]:
+    """Said where a job accumulates gradients: many divide the loss of a micro-batch, and print the sum."""
+    return [f"mean of {process.micro_batches} micro-batches"] if process.micro_batches > 1 else []
+
+
+def _note(view: StepView) -> list[str]:
     """What the keys have set, in words."""
     words = [] if view.cursor is None else [f"step {count(view.cursor)}"]
     words += ["log"] if view.log else []
@@ -144,4 +150,4 @@ def _note(view: StepView) -> str:
         words.append("raw" if view.smoothing == "off" else "strongly smoothed")
     if view.span is not None:
         words.append(f"{count(view.span)} steps")
-    return ", ".join(words)
+    return words
