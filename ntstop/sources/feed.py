@@ -82,15 +82,19 @@ class Feed:
 
     def poll(self, now: float) -> list[Arrival]:
         """The records whose turn it is, about 4 MB of them at most. Raises `SourceError`."""
+        return self.decoder.arrivals(self.frames(now))
+
+    def frames(self, now: float) -> list[Frame]:
+        """The frames whose turn it is, about 4 MB of them at most. Raises `SourceError`."""
         if not self.complete:
             frames = self.sequencer.through(self.recording.read())
             self.complete = not frames
             if frames:
-                return self.decoder.arrivals(frames)
+                return frames
         frames = self.sequencer.take(now)
         if self.look_now or ((self.sequencer.gap or not self.live(now)) and now >= self._look_at):
             frames += self._look(now)
-        return self.decoder.arrivals(frames)
+        return frames
 
     def _look(self, now: float) -> list[Frame]:
         """See whether the recording has what the socket did not bring."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import zmq
 
@@ -19,6 +21,7 @@ _DISCOVER_EVERY = 1.0
 """Seconds between two looks for new processes."""
 _NAP = 0.05
 """Seconds between two looks at the files, at least."""
+_Taken = TypeVar("_Taken", Arrival, Frame)
 
 
 class RunSource:
@@ -63,15 +66,25 @@ class RunSource:
 
     def poll(self, timeout: float) -> list[Arrival]:
         """The next burst of records; see `Source`."""
+        return self._poll(timeout, Feed.poll)
+
+    def frames(self, timeout: float) -> list[Frame]:
+        """The next burst as frames, not decoded, in the order of each writer; for whoever passes them on.
+
+        Use either this or `poll`, as it takes frames out of the same queue. Raises `SourceError`.
+        """
+        return self._poll(timeout, Feed.frames)
+
+    def _poll(self, timeout: float, take: Callable[[Feed, float], list[_Taken]]) -> list[_Taken]:
         deadline = time.monotonic() + timeout
         wait = 0.0
         while True:
             self._discover(time.monotonic())
             self._listen(wait)
-            arrivals = self._collect(time.monotonic())
+            taken = self._collect(time.monotonic(), take)
             left = deadline - time.monotonic()
-            if arrivals or left <= 0:
-                return arrivals
+            if taken or left <= 0:
+                return taken
             now = time.monotonic()
             rest = min((feed.rest(now) for feed in self._feeds.values()), default=_NAP)
             wait = min(left, max(rest, _NAP))
@@ -104,14 +117,14 @@ class RunSource:
         else:
             feed.hear(frame, now)
 
-    def _collect(self, now: float) -> list[Arrival]:
+    def _collect(self, now: float, take: Callable[[Feed, float], list[_Taken]]) -> list[_Taken]:
         feeds = sorted(self._feeds.values(), key=lambda feed: feed.order)
         for feed in feeds:
             # One recording after the other, earlier attempts first, and each before anything live.
             while not feed.complete:
-                if arrivals := feed.poll(now):
-                    return arrivals
-        return [arrival for feed in feeds for arrival in feed.poll(now)]
+                if taken := take(feed, now):
+                    return taken
+        return [item for feed in feeds for item in take(feed, now)]
 
     def _discover(self, now: float) -> None:
         """Find new processes, and what the known ones announce anew."""
