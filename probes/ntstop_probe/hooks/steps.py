@@ -96,6 +96,8 @@ class StepMachine(Ledger):
             if self._visits.undecided:
                 self._decide_visits(None)
             self._close(now, whole=True)
+            if self._epoch_done:
+                self._end_epoch(now)
             if not self.timed and self.loader and grad_enabled and iterator is self._visits.trained:
                 self.light = True
                 self._progress.enter(FETCH, now)
