@@ -167,7 +167,7 @@ class Publisher:
         attempt = self._identity.attempt
         try:
             return records_of(rows, attempt)
-        except Exception as error:
+        except BaseException as error:
             if len(rows) == 1:
                 self._transmitter.unencodable += 1
                 self._fault("rows", error)
@@ -218,7 +218,7 @@ class Publisher:
                 viewers=live.viewers if live else 0,
                 disabled=off,
             )
-        except Exception as error:
+        except BaseException as error:
             self._fault("heartbeat", error)
             beat = plain_beat(self._progress, off)
         samples, self._samples = self._samples, []

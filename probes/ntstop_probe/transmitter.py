@@ -49,7 +49,7 @@ class Transmitter:
         """True when a viewer has come since the last call."""
         try:
             return self.live is not None and self.live.newcomers()
-        except Exception as error:
+        except BaseException as error:
             self._give_up_live(error)
             return False
 
@@ -66,7 +66,7 @@ class Transmitter:
             if self.recording is None or not self.recording.wants_segment(stream):
                 return False
             self.recording.open_segment(stream)
-        except Exception as error:
+        except BaseException as error:
             self._fault("recording", error)
             return False
         introduction = self._introduction()
@@ -77,7 +77,7 @@ class Transmitter:
     def _introduction(self) -> list[Record]:
         try:
             hello = self._hello()
-        except Exception as error:
+        except BaseException as error:
             self._fault("introduction", error)
             return []
         return [hello, self._schema] if self._schema is not None else [hello]
@@ -99,17 +99,17 @@ class Transmitter:
             try:
                 self.live.send(frame)
                 self.live.welcome(self.sequence)
-            except Exception as error:
+            except BaseException as error:
                 self._give_up_live(error)
 
     def _record(self, stream: int, frame: bytes) -> bool:
         try:
             return self.recording is not None and self.recording.write(stream, frame)
-        except Exception as error:
+        except BaseException as error:
             self._fault("recording", error)
             return False
 
-    def _give_up_live(self, error: Exception) -> None:
+    def _give_up_live(self, error: BaseException) -> None:
         """Viewers read the recording from now on."""
         self._fault("live socket", error)
         live, self.live = self.live, None
@@ -117,6 +117,6 @@ class Transmitter:
             with contextlib.suppress(Exception):
                 live.close()
 
-    def _fault(self, part: str, error: Exception) -> None:
+    def _fault(self, part: str, error: BaseException) -> None:
         if not any(fault.startswith(f"{part}:") for fault in self.faults):
             self.faults.append(f"{part}: {type(error).__name__}: {error}"[:200])
