@@ -17,7 +17,7 @@ from ntstop_probe.descriptors import identity
 from ntstop_probe.outbox import Outbox
 from ntstop_probe.progress import Progress
 from ntstop_probe.publisher import Publisher
-from ntstop_probe.rows import LayerRow, ScalarRow, SchemaRow, StepRow
+from ntstop_probe.rows import EventRow, ScalarRow, SchemaRow, StepRow
 from ntstop_probe.sampling import rota, standard_samplers
 from ntstop_probe.sampling.allocator import AllocatorSampler
 from ntstop_probe.sampling.compiler import CompilerSampler
@@ -185,18 +185,26 @@ def test_a_recorder_that_fails_for_good_leaves_the_viewers_with_everything(
 
 
 def test_a_row_nothing_can_be_made_of_is_left_out_alone(
-    start: Callable[[], Job], home: Path, capfd: pytest.CaptureFixture[str]
+    start: Callable[[], Job], home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    made = publisher_module.records_of
+
+    def records_or_not(rows: list[Any], attempt: int) -> Any:
+        if any(isinstance(row, EventRow) and row.kind == "poison" for row in rows):
+            raise RecursionError("too deep")
+        return made(rows, attempt)
+
+    monkeypatch.setattr(publisher_module, "records_of", records_or_not)
     job = start()
     for _ in range(3):
-        job.outbox.put(LayerRow(0, 0, None, time.monotonic(), {"grad_norm": [object()]}))  # type: ignore[list-item]
+        job.outbox.put(EventRow(time.monotonic(), "poison", ""))
     folder = wait_until(lambda: process_folders(home))[0]
     wait_until(lambda: len(beats(folder)) > 3)
     job.stop()
     assert step_ordinals(records(folder)) == list(range(job.progress.steps))
-    assert sum("rows:" in text for text in warnings(folder)) == 1
+    assert sum("rows: RecursionError" in text for text in warnings(folder)) == 1
     assert beats(folder)[-1].probe.dropped == 3
-    assert capfd.readouterr().err.count("rows:") == 1
+    assert capfd.readouterr().err.count("rows: RecursionError") == 1
 
 
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
