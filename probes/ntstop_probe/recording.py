@@ -36,6 +36,8 @@ class _Segment:
         """Write all of `data` or, raising `OSError`, nothing of it."""
         if not self._is_ours():
             raise OSError(errno.EBADF, "the job has closed the file")
+        if not os.fstat(self._descriptor).st_nlink:
+            raise OSError(errno.ENOENT, "the file has been deleted")
         view = memoryview(data)
         try:
             while view:

@@ -118,6 +118,21 @@ def test_a_write_that_breaks_off_is_taken_back_and_a_new_segment_goes_on(
     assert all(path.stat().st_size for path in tmp_path.iterdir()), "a segment that got nothing is not left behind"
 
 
+def test_a_recording_that_is_deleted_under_the_job_is_said_and_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording_module, "RETRY_SECONDS", 0.0)
+    sender = transmitter(Recording(tmp_path))
+    assert sender.recording is not None
+    sender.send(STREAM_CORE, [Event(0.0, "mark")])
+    (tmp_path / "core-000000.nts").unlink()
+    sender.send(STREAM_CORE, [Event(1.0, "mark")])
+    assert "deleted" in sender.recording.problem
+    assert sender.unrecorded == 1
+    sender.send(STREAM_CORE, [Event(2.0, "mark")])
+    assert [record.t for record in records_of(frames_of(tmp_path)) if isinstance(record, Event)] == [2.0]
+
+
 def test_a_full_disk_is_not_tried_for_every_frame(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "gone")
     assert recording.wants_segment(STREAM_CORE)
