@@ -7,32 +7,12 @@ from dataclasses import dataclass, field
 
 from ntstop_probe import wire
 
+from .block import StepBlock, Values
 from .detectors.rate import RateWatch
 from .detectors.stall import StepTimes
 from .finding import Book, Claim, FailureMode, Finding, Severity
 
-Values = list[float | None]
-
-
-@dataclass(slots=True)
-class StepBlock:
-    """A `wire.Steps` with its columns unpacked; every list is `count` long, an absent column is None.
-
-    `x` is the step axis: the job's global step where known, else the ordinal.
-    """
-
-    count: int
-    ordinal: int
-    x: list[int]
-    t: Values
-    losses: dict[str, Values]
-    duration: Values | None = None
-    grad_norm: Values | None = None
-    loss_scale: Values | None = None
-    skipped: Values | None = None
-    optimizers: Values | None = None
-    rate: Values | None = None
-    """Largest learning rate of all groups."""
+__all__ = ["Context", "LayerSample", "StepBlock"]
 
 
 @dataclass(slots=True)

@@ -7,7 +7,8 @@ from typing import Final
 
 from ntstop_probe import wire
 
-from .context import Context, LayerSample, StepBlock, Values
+from .block import StepBlock, Values
+from .context import Context, LayerSample
 from .finding import Book, Finding
 from .rules import Rule, load
 
@@ -54,7 +55,7 @@ class Engine:
             case wire.Hello():
                 self._hello(writer, record)
             case wire.Steps():
-                block = _step_block(record)
+                block = StepBlock.of(record)
                 if block is not None:
                     _advance(context, block)
                     for rule in rank.rules:
@@ -147,53 +148,6 @@ def _advance(context: Context, block: StepBlock) -> None:
     context.last_ordinal = block.ordinal + block.count - 1
     context.steps += block.count
     context.recent_x.extend(enumerate(block.x, block.ordinal))
-
-
-def _step_block(record: wire.Steps) -> StepBlock | None:
-    """The block with lists for columns; None when a column is not as long as the block says."""
-    count = record.count
-    if count <= 0:
-        return None
-
-    def values(column: wire.Column | None) -> Values | None:
-        if column is None:
-            return None
-        items = wire.unpack(column)
-        if len(items) != count:
-            raise ValueError(f"a column of {len(items)} in a block of {count}")
-        return items
-
-    try:
-        # First of all: nothing of the length of `count` is made before a column has shown that it is meant.
-        times = values(record.t)
-        steps = values(record.step)
-        rates = [rate for rate in (values(column) for column in record.lrs.values()) if rate is not None]
-        return StepBlock(
-            count=count,
-            ordinal=record.ordinal,
-            x=[
-                record.ordinal + index if steps is None or steps[index] is None else int(steps[index] or 0)
-                for index in range(count)
-            ],
-            t=times or [None] * count,
-            losses={
-                name: loss for name, column in sorted(record.losses.items()) if (loss := values(column)) is not None
-            },
-            duration=values(record.duration),
-            grad_norm=values(record.grad_norm),
-            loss_scale=values(record.loss_scale),
-            skipped=values(record.skipped),
-            optimizers=values(record.optimizers),
-            rate=rates[0] if len(rates) == 1 else _largest(rates),
-        )
-    except ValueError:
-        return None
-
-
-def _largest(rates: list[Values]) -> Values | None:
-    if not rates:
-        return None
-    return [max((rate for rate in row if rate is not None), default=None) for row in zip(*rates, strict=True)]
 
 
 def _layer_sample(context: Context, record: wire.Layers) -> LayerSample | None:

@@ -62,19 +62,20 @@ def write(folder: Path, steps: int, layers: int) -> int:
             norms = np.abs(random.normal(size=(2, layers)))
             columns = {"grad_norm": f4(norms[0]), "param_norm": f4(norms[1])}
             transmitter.send(STREAM_LAYERS, [Layers(1, first, None, first * 0.1, columns)])
-        transmitter.send(STREAM_CORE, [block_of(first, index, curve)])
+        rate = 3e-4 * np.minimum(1.0, index / (0.01 * steps)) * (0.55 + 0.45 * np.cos(np.pi * index / steps))
+        transmitter.send(STREAM_CORE, [block_of(first, index, curve, rate)])
     transmitter.recording.close()
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def block_of(first: int, index: np.ndarray, curve: np.ndarray) -> Steps:
+def block_of(first: int, index: np.ndarray, curve: np.ndarray, rate: np.ndarray) -> Steps:
     return Steps(
         count=len(index),
         ordinal=first,
         t=f8(index * 0.1),
         duration=f4(curve[0]),
         losses={"loss": f8(curve[1]), **{f"loss/{n}": f8(curve[12 + n - 1]) for n in range(1, LOSSES + 1)}},
-        lrs={"lr/0.0": f8(curve[2]), "lr/0.1": f8(curve[3])},
+        lrs={"lr/0.0": f8(rate), "lr/0.1": f8(rate / 10)},
         phases={name: f4(curve[4 + n]) for n, name in enumerate(("data", "forward", "backward", "optimizer", "other"))},
         grad_norm=f8(curve[9]),
         clip=f4(curve[10]),

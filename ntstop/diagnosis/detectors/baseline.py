@@ -10,6 +10,8 @@ import math
 from collections import deque
 from statistics import median
 
+import numpy as np
+
 SIZE = 64
 """Points in the ring: the length of the frozen baseline that fired least on 801 healthy public runs."""
 REFRESH = 16
@@ -38,6 +40,29 @@ class Baseline:
             return False
         self._refresh()
         return True
+
+    def ahead(self, values: list[float]) -> list[tuple[int, float, float]]:
+        """What pushing these finite points one by one would bring, without doing it: (points pushed, level, spread)
+        at each refresh. The ring must be full."""
+        ends = np.arange(REFRESH - self._stale, len(values) + 1, REFRESH)
+        if not len(ends):
+            return []
+        points = np.array([*self._ring, *values])
+        windows = points[ends[:, None] + np.arange(SIZE)]
+        steps = np.sort(np.abs(windows[:, 1:] - windows[:, :-1]), axis=1)
+        windows.sort(axis=1)
+        levels = (windows[:, SIZE // 2 - 1] + windows[:, SIZE // 2]) / 2
+        spreads = DIFF_TO_SIGMA * steps[:, (SIZE - 1) // 2]
+        return list(zip(ends.tolist(), levels.tolist(), spreads.tolist(), strict=True))
+
+    def extend(self, values: list[float], refreshed: tuple[int, float, float] | None) -> None:
+        """Push points whose last refresh is known from `ahead`; None when there is none among them."""
+        self._ring.extend(values)
+        if refreshed is None:
+            self._stale += len(values)
+            return
+        end, self.level, self.spread = refreshed
+        self._stale = len(values) - end
 
     def clear(self) -> None:
         """Forget everything: what comes is measured against itself."""

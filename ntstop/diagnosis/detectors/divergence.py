@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 START = 3
 """Points of which the first, or the median if that is higher, is the initial loss."""
@@ -98,6 +102,35 @@ class DivergenceDetector:
             return self._begin(Divergence("above-start", first_x, self._initial, self._first[0][0], level, x))
         self._early_x = None
         return None
+
+    def calm(self, y: NDArray[np.float64]) -> int:
+        """How many of these finite points, from the first on, are under the line: `extend` may take them."""
+        if len(self._first) < LEARN_NOISE or self.current is not None or self._exploding:
+            return 0
+        ordinary = y <= self._line
+        if self._positive:
+            ordinary &= y > 0
+        return len(y) if ordinary.all() else int(np.argmin(ordinary))
+
+    def extend(self, x: Sequence[int], y: NDArray[np.float64]) -> None:
+        """Take in points that are `calm`, exactly as `add` would one by one."""
+        self._above.extend([None] * min(len(y), WINDOW))
+        self._early_x = None
+        if self._positive:
+            self._lower(x, y)
+        self._recent.extend(y[-WINDOW:].tolist())
+
+    def _lower(self, x: Sequence[int], y: NDArray[np.float64]) -> None:
+        """The lowest level there is after these points: a median of eight, looked at where a point is under it."""
+        low = np.flatnonzero(y < self._lowest)
+        if not len(low):
+            return
+        points = np.concatenate((np.array(self._recent), y))
+        windows = np.sort(points[low[:, None] + np.arange(1, WINDOW + 1)], axis=1)
+        levels = (windows[:, WINDOW // 2 - 1] + windows[:, WINDOW // 2]) / 2
+        for index, point, level in zip(low.tolist(), y[low].tolist(), levels.tolist(), strict=True):
+            if point < self._lowest and level < self._lowest:
+                self._lowest, self._lowest_x = level, x[index]
 
     def _begin(self, divergence: Divergence) -> Divergence:
         self.current = divergence

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 MAX_BLOCKS = 128
 
@@ -75,6 +79,24 @@ class Levels:
             ]
             self.size *= 2
         return True
+
+    @property
+    def room(self) -> int:
+        """Points that can be added before one completes a block."""
+        return self.size - (self._open.count if self._open is not None else 0) - 1 if self.count else 0
+
+    def extend(self, x: Sequence[int], y: NDArray[np.float64]) -> None:
+        """Add finite points, `room` of them at most: the same sums, in the same order, as one by one."""
+        new = y - self.origin
+        block = self._open
+        if block is None:
+            block = self._open = Block(x[0], x[0], 0, 0.0, 0.0)
+        block.x1 = x[-1]
+        block.count += len(new)
+        # A running sum, because numpy's own adds in pairs and rounds otherwise.
+        block.total = float(np.add.accumulate(np.append(block.total, new))[-1])
+        block.squares = float(np.add.accumulate(np.append(block.squares, new * new))[-1])
+        self.count += len(new)
 
     def clear(self) -> None:
         """Forget everything."""

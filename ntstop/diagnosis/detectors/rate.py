@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 LOOK_BACK = 16
 """Points over which a rise is measured."""
@@ -42,6 +46,22 @@ class RateWatch:
     def near_zero(self) -> bool:
         """The rate is small against its peak, or zero."""
         return self.last is not None and self.last < NEAR_ZERO * self.peak
+
+    def steady(self, rates: NDArray[np.float64]) -> int:
+        """How many of these points, from the first on, only hold or lower the rate: `extend` may take them."""
+        full = len(self._recent) == LOOK_BACK
+        if self.last is None or self._climbing or not full or not len(rates) or not rates[0] <= self.last:
+            return 0
+        if any(later > earlier for earlier, later in pairwise(self._recent)):
+            return 0
+        falls = rates[1:] <= rates[:-1]
+        return len(rates) if falls.all() else int(np.argmin(falls)) + 1
+
+    def extend(self, rates: NDArray[np.float64]) -> None:
+        """Take in points that are `steady`; no restart and no jump is among them."""
+        self._recent.extend(rates[-LOOK_BACK:].tolist())
+        self.warming = False
+        self.last = self._recent[-1]
 
     def add(self, x: int, rate: float) -> bool:
         """True when a planned restart begins at this point."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from .baseline import Baseline
+import numpy as np
+from numpy.typing import NDArray
+
+from .baseline import SIZE, Baseline
 
 MIN_BASELINE = 16
 """Points before anything is called a spike."""
@@ -95,7 +99,7 @@ class SpikeDetector:
             self._quiet -= self._quiet > 0
             self._push(value)
             return None
-        if value <= self._baseline.level + self._bound():
+        if value <= self._baseline.level + self._bound(self._baseline.spread):
             for _, _, pending in self._run:
                 self._push(pending)
             self._run.clear()
@@ -107,18 +111,49 @@ class SpikeDetector:
             return self._open()
         return None
 
-    def _bound(self) -> float:
+    def extend(self, x: Sequence[int], y: NDArray[np.float64]) -> int:
+        """Take in finite points from the first on for as long as all are ordinary, exactly as `add` would one by one.
+
+        Returns how many; with 0 it is for `add` to look.
+        """
+        if self.spike is not None or self._run or self._quiet > 0 or len(self._baseline) < SIZE:
+            return 0
+        if self._logs and not (y > 0).all():
+            y = y[: int(np.argmin(y > 0))]
+        values = list(map(math.log, y.tolist())) if self._logs else y.tolist()
+        refreshes = self._baseline.ahead(values)
+        starts = [0, *(end for end, _, _ in refreshes)]
+        limits = [self._fast, *(self._limit(level, spread) for _, level, spread in refreshes)]
+        taken, last = 0, None
+        for index, (start, limit) in enumerate(zip(starts, limits, strict=True)):
+            part = y[start : starts[index + 1] if index < len(refreshes) else None]
+            if len(part) and part.max() > limit:
+                break
+            taken = start + len(part)
+            if index < len(refreshes):
+                last = index
+        if taken:
+            self._raw.extend(zip(x[:taken], y[:taken].tolist(), strict=True))
+            self._baseline.extend(values[:taken], None if last is None else refreshes[last])
+            self._fast = limits[0 if last is None else last + 1]
+        return taken
+
+    def _bound(self, spread: float) -> float:
         """How far over the level a point must be to be high."""
-        bound = HIGH_Z * self._baseline.spread
+        bound = HIGH_Z * spread
         return max(bound, HIGH_RISE) if self._logs else bound
+
+    def _limit(self, level: float, spread: float) -> float:
+        """The loss up to which a point is ordinary without a second look."""
+        line = level + self._bound(spread)
+        return math.exp(min(line, 700.0)) if self._logs else line
 
     def _push(self, value: float) -> None:
         """An ordinary point. A new level makes a new limit, in losses, under which most points need no second look."""
         if not self._baseline.push(value):
             return
         learning = self._quiet > 0 or len(self._baseline) < MIN_BASELINE
-        line = self._baseline.level + self._bound()
-        self._fast = -math.inf if learning else math.exp(min(line, 700.0)) if self._logs else line
+        self._fast = -math.inf if learning else self._limit(self._baseline.level, self._baseline.spread)
 
     def _open(self) -> Spike:
         first_x = self._run[0][0]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections import deque
 
+import numpy as np
+from numpy.typing import NDArray
+
 FLOOR = 20.0
 FACTOR = 20.0
 """A stall is max(20 s, 20 × the p99 step): progress and phase, not silence."""
@@ -35,6 +38,11 @@ CLASSES = {
 """Phase of the training thread to class of the stall; what is not here (idle) cannot stall."""
 
 
+def valid(durations: NDArray[np.float64]) -> bool:
+    """Whether all of them are times, none of them NaN, infinite or negative."""
+    return bool(((durations >= 0.0) & (durations < math.inf)).all())
+
+
 class StepTimes:
     """The distribution of step times, and the longest of each slow phase."""
 
@@ -53,6 +61,12 @@ class StepTimes:
         self._durations.append(seconds)
         self._stale = True
         self.longest = max(self.longest, seconds)
+
+    def extend(self, durations: list[float]) -> None:
+        """Finished steps after the first ones, all of them times (see `valid`)."""
+        self._durations.extend(durations)
+        self._stale = True
+        self.longest = max(self.longest, *durations)
 
     def slow_phase(self, phase: str, seconds: float) -> None:
         """A checkpoint or an evaluation has been in its phase this long."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ntstop_probe import wire
 
 from ..context import Context, StepBlock
-from ..detectors.stall import CLASSES, FLOOR, SLOW_PHASES, StepTimes
+from ..detectors.stall import CLASSES, FIRST_STEPS, FLOOR, SLOW_PHASES, StepTimes, valid
 from ..evidence import seconds
 from ..finding import Claim, Evidence, Finding, Severity
 from ..stacks import Unannounced
@@ -59,9 +59,12 @@ class StallRule(Rule):
         self._unannounced = Unannounced()
 
     def steps(self, block: StepBlock) -> None:
-        for index, duration in enumerate(block.duration or ()):
-            if duration is not None:
-                self._times.add(block.ordinal + index, duration)
+        if block.durations is not None and block.ordinal >= FIRST_STEPS and valid(block.durations):
+            self._times.extend(block.durations.tolist())
+        else:
+            for index, duration in enumerate(block.duration or ()):
+                if duration is not None:
+                    self._times.add(block.ordinal + index, duration)
         if self._finding is not None and block.ordinal + block.count > self._ordinal:
             self._resolve("the step ended")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..context import Context, LayerSample, StepBlock
-from ..detectors.nonfinite import CALM, Episode, NonfiniteDetector, describe
+from ..detectors.nonfinite import CALM, CONTEXT, Episode, NonfiniteDetector, describe
 from ..evidence import point, trajectory
 from ..finding import Claim, Evidence, Finding
 from .base import Rule, rule
@@ -77,6 +78,8 @@ class NonfiniteRule(Rule):
 
     def _reset(self) -> None:
         self._losses: dict[str, NonfiniteDetector] = {}
+        self._calm: list[StepBlock] = []
+        """The newest blocks of finite losses that no detector has seen, `CONTEXT` points at least."""
         self._grads = NonfiniteDetector()
         self._loss_findings: dict[str, Finding] = {}
         self._grad_finding: Finding | None = None
@@ -98,13 +101,35 @@ class NonfiniteRule(Rule):
                 self._judge_layers()
 
     def steps(self, block: StepBlock) -> None:
-        self._scaled = self._scaled or block.loss_scale is not None
+        self._scaled = self._scaled or block.scaled
         # The gradient first: of one block, it may be the cause of a loss some steps later.
         self._gradient(block, _first_nonfinite(block))
+        if block.losses.finite and all(detector.episode is None for detector in self._losses.values()):
+            self._keep_calm(block)
+        else:
+            self._judge_losses(block)
+        if self._bad is not None and self._bad.ordinal <= self.context.last_ordinal:
+            self._judge_layers()
+
+    def _keep_calm(self, block: StepBlock) -> None:
+        """The usual block: only its last points matter, as what came before; and only once there is something."""
+        if self._calm and self._calm[-1].losses.names != block.losses.names:
+            self._feed_calm()
+        self._calm.append(block)
+        while sum(known.count for known in self._calm) - self._calm[0].count >= CONTEXT:
+            del self._calm[0]
+
+    def _feed_calm(self) -> None:
+        for block in self._calm:
+            for name, losses in block.losses.items():
+                _feed_tail(self._losses.setdefault(name, NonfiniteDetector()), block.x, losses)
+        self._calm.clear()
+
+    def _judge_losses(self, block: StepBlock) -> None:
+        self._feed_calm()
         for name, losses in block.losses.items():
             detector = self._losses.setdefault(name, NonfiniteDetector())
             if detector.episode is None and all(map(_finite_or_none, losses)):
-                # The usual block: only its last points matter, as what came before.
                 _feed_tail(detector, block.x, losses)
                 continue
             for index, loss in enumerate(losses):
@@ -113,8 +138,6 @@ class NonfiniteRule(Rule):
                 episode = detector.add(block.x[index], loss)
                 if episode is not None:
                     self._loss(name, episode, block.x[index])
-        if self._bad is not None and self._bad.ordinal <= self.context.last_ordinal:
-            self._judge_layers()
 
     def _judge_layers(self) -> None:
         """The step of the bad sample is known: it names the layers of a finding, or is one itself."""
@@ -193,7 +216,7 @@ class NonfiniteRule(Rule):
         norms = block.grad_norm
         if norms is None:
             return
-        if self._grads.episode is None and all(map(_finite_or_none, norms)):
+        if self._grads.episode is None and block.grad_norm_finite:
             _feed_tail(self._grads, block.x, norms)
             return
         for index, norm in enumerate(norms):
@@ -267,6 +290,8 @@ class NonfiniteRule(Rule):
 
 
 def _first_nonfinite(block: StepBlock) -> int:
+    if block.losses.finite:
+        return block.count
     bad = (index for losses in block.losses.values() for index, loss in enumerate(losses) if _nonfinite(loss))
     return min(bad, default=block.count)
 
@@ -275,7 +300,7 @@ def _finite_or_none(value: float | None) -> bool:
     return value is None or math.isfinite(value)
 
 
-def _feed_tail(detector: NonfiniteDetector, x: list[int], values: list[float | None]) -> None:
+def _feed_tail(detector: NonfiniteDetector, x: Sequence[int], values: list[float | None]) -> None:
     for index in range(max(0, len(values) - 4), len(values)):
         value = values[index]
         if value is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .. import curve_claims as claims
 from ..context import Context, StepBlock
 from ..detectors.divergence import Divergence, DivergenceDetector
@@ -22,6 +24,10 @@ STILL = "params-not-updating"
 PATIENCE = 3
 """Evaluations in a row without it before a slow finding (plateau, regressed, never-learned) is resolved."""
 OVER = {"plateau": "it moves again", "never-learned": "it has come down since,", "divergence": "it came back"}
+AT_ONCE = 16
+"""Fewest points that are worth looking at all at once."""
+SLOWLY = 16
+"""Points looked at one by one before all at once is tried again."""
 PLATEAU_EVERY = 4
 """Blocks between two looks at the slope: it is half a run long, and costs a millisecond."""
 
@@ -52,23 +58,53 @@ class LossCurveRule(Rule):
             return
         name = "loss" if "loss" in block.losses else next(iter(block.losses))
         self._name = self._name or name
-        losses = block.losses.get(self._name)
         self._alone = self._alone and len(block.losses) == 1
-        rates = block.rate
-        if losses is None:
+        if self._name not in block.losses:
             return
-        for index, loss in enumerate(losses):
-            x = block.x[index]
-            if rates is not None and (rate := rates[index]) is not None and self.context.rate.add(x, rate):
-                self._restart()
-            if loss is None or not math.isfinite(loss):
-                continue
-            if (spike := self._spike.add(x, loss)) is not None:
-                self._tell_spike(spike)
-            if (divergence := self._divergence.add(x, loss)) is not None:
-                self._tell_divergence(divergence)
-            if self._levels.add(x, loss) and self._alone:
-                self._slow_rules()
+        losses, rates, index = block.losses[self._name], block.rate, 0
+        while index < block.count:
+            index += self._calm_points(block, index)
+            for at in range(index, min(index + SLOWLY, block.count)):
+                self._point(block.x[at], losses[at], None if rates is None else rates[at])
+            index += SLOWLY
+
+    def _calm_points(self, block: StepBlock, start: int) -> int:
+        """Take in points in which nothing happens, from `start` on, at once; how many these were.
+
+        It is what makes a million steps quick to read, and changes nothing: no detector has anything to tell of them.
+        """
+        y, rates, watch = block.losses.array(self._name), block.rates, self.context.rate
+        if y is None or (rates is None and block.rate is not None):
+            return 0
+        y = y[start : start + self._levels.room]
+        if len(y) < AT_ONCE or not np.isfinite(y).all():
+            return 0
+        y = y[: self._divergence.calm(y)]
+        if rates is not None:
+            y = y[: watch.steady(rates[start : start + len(y)])]
+        if len(y) < AT_ONCE:
+            return 0
+        x = block.x[start : start + len(y)]
+        taken = self._spike.extend(x, y)
+        if taken:
+            x, y = x[:taken], y[:taken]
+            self._divergence.extend(x, y)
+            self._levels.extend(x, y)
+            if rates is not None:
+                watch.extend(rates[start : start + taken])
+        return taken
+
+    def _point(self, x: int, loss: float | None, rate: float | None) -> None:
+        if rate is not None and self.context.rate.add(x, rate):
+            self._restart()
+        if loss is None or not math.isfinite(loss):
+            return
+        if (spike := self._spike.add(x, loss)) is not None:
+            self._tell_spike(spike)
+        if (divergence := self._divergence.add(x, loss)) is not None:
+            self._tell_divergence(divergence)
+        if self._levels.add(x, loss) and self._alone:
+            self._slow_rules()
 
     def resumed(self) -> None:
         self._end_spike(self._spike.quiet())

@@ -1,0 +1,157 @@
+"""A block of steps as the rules see it: columns that are unpacked when somebody asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntstop_probe import wire
+
+Values = list[float | None]
+Floats = NDArray[np.float64]
+
+_DTYPES: dict[str, np.dtype[Any]] = {kind: np.dtype("<" + kind) for kind in ("f4", "f8", "i4", "i8", "u1")}
+
+
+class Columns(Mapping[str, Values]):
+    """Columns by name, in the order of the names; a million steps have no time for lists that nobody reads."""
+
+    def __init__(self, columns: Mapping[str, wire.Column]) -> None:
+        self._columns = {name: columns[name] for name in sorted(columns)}
+        self.names = tuple(self._columns)
+        self._unpacked: dict[str, Values] = {}
+
+    def __getitem__(self, name: str) -> Values:
+        values = self._unpacked.get(name)
+        if values is None:
+            values = self._unpacked[name] = wire.unpack(self._columns[name])
+        return values
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def array(self, name: str) -> Floats | None:
+        """A column as numbers, None where it is absent or holds less than every step."""
+        return _array(self._columns.get(name))
+
+    @cached_property
+    def finite(self) -> bool:
+        """Every step is there in every column, and every number of them is finite."""
+        columns = self._columns.values()
+        if not columns:
+            return True
+        if any(column.present for column in columns):
+            return False
+        if all(column.kind == "f8" for column in columns):
+            numbers = np.frombuffer(b"".join(column.data for column in columns), "<f8")
+            return bool(np.isfinite(numbers).all())
+        return all(bool(np.isfinite(np.frombuffer(c.data, _DTYPES[c.kind])).all()) for c in columns)
+
+
+class StepBlock:
+    """A `wire.Steps` of sound columns. As lists these are `count` long, None where a step has no number; a column that
+    is absent is None itself."""
+
+    def __init__(self, record: wire.Steps, steps: Values | None) -> None:
+        self.count = record.count
+        self.ordinal = record.ordinal
+        self.losses = Columns(record.losses)
+        self._record = record
+        self._steps = steps
+
+    @classmethod
+    def of(cls, record: wire.Steps) -> StepBlock | None:
+        """The block of a record; None when a column is not as long as the record says."""
+        columns = (
+            record.t, record.step, record.duration, record.grad_norm, record.loss_scale, record.skipped,
+            record.optimizers, *record.losses.values(), *record.lrs.values(),
+        )  # fmt: skip
+        if record.count <= 0 or not all(column is None or _fits(column, record.count) for column in columns):
+            return None
+        return cls(record, None if record.step is None else wire.unpack(record.step))
+
+    @cached_property
+    def x(self) -> Sequence[int]:
+        """The step axis: the job's global step where known, else the ordinal."""
+        ordinals = range(self.ordinal, self.ordinal + self.count)
+        if self._steps is None:
+            return ordinals
+        return [ordinal if step is None else int(step) for ordinal, step in zip(ordinals, self._steps, strict=True)]
+
+    @cached_property
+    def duration(self) -> Values | None:
+        """Seconds."""
+        return _values(self._record.duration)
+
+    @cached_property
+    def durations(self) -> Floats | None:
+        """The same as numbers; None where it is absent or lacks a step."""
+        return _array(self._record.duration)
+
+    @cached_property
+    def grad_norm(self) -> Values | None:
+        """The global norm."""
+        return _values(self._record.grad_norm)
+
+    @cached_property
+    def grad_norm_finite(self) -> bool:
+        """No gradient norm of the block is NaN or Inf; those that are missing are not."""
+        column = self._record.grad_norm
+        return column is None or bool(np.isfinite(np.frombuffer(column.data, _DTYPES[column.kind])).all())
+
+    @property
+    def scaled(self) -> bool:
+        """Whether a loss scale is told."""
+        return self._record.loss_scale is not None
+
+    @cached_property
+    def skipped(self) -> Values | None:
+        """1 where the optimizer was kept from stepping."""
+        return _values(self._record.skipped)
+
+    @cached_property
+    def rate(self) -> Values | None:
+        """Largest learning rate of all groups."""
+        if self.rates is not None:
+            return list(self.rates.tolist())
+        columns = [wire.unpack(column) for column in self._record.lrs.values()]
+        return _largest(columns) if columns else None
+
+    @cached_property
+    def rates(self) -> Floats | None:
+        """The same as numbers; None where there is none, or one lacks a step or is not finite."""
+        arrays = [_array(column) for column in self._record.lrs.values()]
+        known = [array for array in arrays if array is not None]
+        if not known or len(known) < len(arrays):
+            return None
+        largest: Floats = known[0] if len(known) == 1 else np.maximum.reduce(known)
+        return largest if np.isfinite(largest).all() else None
+
+
+def _fits(column: wire.Column, count: int) -> bool:
+    size = _DTYPES[column.kind].itemsize
+    return len(column.data) == count * size and len(column.present) in (0, (count + 7) // 8)
+
+
+def _values(column: wire.Column | None) -> Values | None:
+    return None if column is None else wire.unpack(column)
+
+
+def _array(column: wire.Column | None) -> Floats | None:
+    if column is None or column.present:
+        return None
+    return np.frombuffer(column.data, _DTYPES[column.kind]).astype(np.float64, copy=False)
+
+
+def _largest(rates: Iterable[Values]) -> Values:
+    return [max((rate for rate in row if rate is not None), default=None) for row in zip(*rates, strict=True)]
