@@ -30,6 +30,7 @@ class StepMachine(Ledger):
     """
 
     __slots__ = (
+        "_ahead",
         "_at",
         "_closure",
         "_closure_roots",
@@ -68,6 +69,8 @@ class StepMachine(Ledger):
         self._visits = Visits()
         self._depth = 0
         self._epoch_done = False
+        self._ahead: Hashable = None
+        """The iterator that is trained on, if it is asked for a batch before the one it gave is used."""
         self._closure = False
         self._closure_roots = 0
         self._optimizer: Hashable = None
@@ -148,7 +151,7 @@ class StepMachine(Ledger):
         if exhausted and iterator is self._visits.trained:
             self._visits.trained = None
             self._epoch_done = True
-            if not visited:
+            if not visited and iterator is not self._ahead:
                 self._end_epoch(now)
 
     def _end_epoch(self, now: float) -> None:
@@ -173,6 +176,8 @@ class StepMachine(Ledger):
         self._visits.trained = trained = self._pending
         self._pending = None
         if self._visits.undecided:
+            if trained in self._visits.undecided:
+                self._ahead = trained
             self._decide_visits(trained)
 
     def _decide_visits(self, trained: Hashable) -> None:
