@@ -122,6 +122,7 @@ class Probe:
 
     def _on_training(self) -> None:
         """The first backward or optimizer step, on the thread that does it."""
+        self._understood("budget", as_share, os.environ.get("NTSTOP_BUDGET") or None, None, "NTSTOP_BUDGET:")
         self._trained = True
         self._wake.set()
         try:
@@ -150,7 +151,7 @@ class Probe:
         told.data_hash = self._understood("data_hash", str, data_hash, told.data_hash)
         told.total_steps = self._understood("total_steps", as_step, total_steps, told.total_steps)
         told.config = self._understood("config", plain, config, told.config)
-        share = self._understood("budget", as_float, budget, None)
+        share = self._understood("budget", as_share, budget, None)
         settings = settings_of(os.environ, bool(layers), share)
         if settings != self._settings:
             self._settings = settings
@@ -163,13 +164,15 @@ class Probe:
         if self.hooks is not None and (model is not None or optimizers):
             self.hooks.watch(model, *optimizers)
 
-    def _understood(self, name: str, convert: Callable[[Any], _T], value: object, otherwise: _T | None) -> _T | None:
+    def _understood(
+        self, name: str, convert: Callable[[Any], _T], value: object, otherwise: _T | None, where: str = "watch:"
+    ) -> _T | None:
         if value is None:
             return otherwise
         try:
             return convert(value)
         except Exception as error:
-            self.warn(name, f"watch: {name} {error}")
+            self.warn(name, f"{where} {name} {error}")
             return otherwise
 
     def log(self, values: Mapping[str, object], step: object) -> None:
@@ -189,6 +192,8 @@ class Probe:
             number = None
         if numbers:
             self.outbox.put(ScalarRow(time.monotonic(), number, self.progress.steps, numbers))
+            if number is not None and self.hooks is not None:
+                self.hooks.note_step(number, "user")
 
     def event(self, kind: str, text: str, duration: float | None = None, **data: object) -> None:
         """Something that happened once, at the step that is open."""
@@ -361,12 +366,23 @@ def settings_of(environment: Mapping[str, str], layers: bool = True, budget: flo
     NTSTOP_LAYERS=0 wins over the code: it is how a job is run once without layer statistics.
     """
     given: dict[str, Any] = {"layers": layers and environment.get("NTSTOP_LAYERS") != "0"}
-    if budget is None:
-        with contextlib.suppress(ValueError):
-            budget = float(environment.get("NTSTOP_BUDGET", ""))
+    if budget is None and environment.get("NTSTOP_BUDGET"):
+        with contextlib.suppress(Unusable):
+            budget = as_share(environment["NTSTOP_BUDGET"])
     if budget is not None:
-        given["budget"] = float(budget)
+        given["budget"] = budget
     return HookSettings(**given)
+
+
+def as_share(value: object) -> float:
+    """A budget: a share of the step time, above 0 and at most 1. Raises `Unusable`."""
+    try:
+        share = float(value) if isinstance(value, str) else as_float(value)
+    except ValueError as error:
+        raise Unusable("number", f"is no number ({value!r})") from error
+    if not 0.0 < share <= 1.0:
+        raise Unusable("share", f"is a share of the step time, such as 0.01, not {value!r}")
+    return share
 
 
 _watching_forks = False

@@ -285,10 +285,8 @@ class LayerSampler:
         if not (self._enabled and budget.with_layers):
             self.next_due = NEVER
             return
+        # An update ratio waits for a step whose norms are looked at.
         self.next_due = budget.norms.next_after(ordinal)
-        if budget.with_ratio:
-            # An update ratio comes with the norms of its step; without a loader, a loss of the next may have come by.
-            self.next_due = min(self.next_due, max(self._ratio_due, ordinal + 1))
 
     def take(self, ordinal: int) -> LayerSample | None:
         """The step `ordinal` has closed: what was seen in it, and when to look next."""

@@ -13,6 +13,8 @@ MAX_LOSSES = 8
 """Losses and learning-rate families named in one step."""
 NO_CLOCKS: dict[str, str] = {}
 """All phases are on the host's clock: one dict for all rows."""
+NOTHING = Readings([], [])
+"""The row of a step is complete already."""
 SMOOTHING = 0.1
 """Weight of the newest step in `Progress.step_time`."""
 
@@ -150,13 +152,14 @@ class Ledger:
 
     def _count_step(self, now: float, optimizer: Hashable) -> None:
         """An optimizer has stepped: what happened up to `now` is part of the open step."""
-        if self._phases:
+        if not self._phases:
+            self._phases = self._tail_phases
+            self._tail_phases = {}
+        elif self._tail_phases:
             phases = self._phases
             for phase, seconds in self._tail_phases.items():
                 phases[phase] = phases.get(phase, 0.0) + seconds
-        else:
-            self._phases = self._tail_phases
-        self._tail_phases = {}
+            self._tail_phases = {}
         if self._tail_losses:
             if len(self._losses) < MAX_LOSSES:
                 self._losses.append(self._tail_losses)
@@ -195,8 +198,12 @@ class Ledger:
                     phases[phase] = phases.get(phase, 0.0) + seconds
                 self._tail_phases = {}
         progress, ordinal, axis = self._progress, self.ordinal, self.axis
-        duration = cut - self._begin if self.timed else None
+        timed, phases, losses = self.timed, self._phases, self._losses
+        duration = cut - self._begin if timed else None
         step = axis.at(ordinal) if axis.source else None
+        # Almost every step has one loss, which is there already.
+        loss = losses[0][0] if len(losses) == 1 and len(losses[0]) == 1 else None
+        quick = loss.__class__ is float and not self._norms and self._scale is None
         row = StepRow(
             ordinal,
             cut,
@@ -207,9 +214,9 @@ class Ledger:
             None,
             self._micro,
             self._optimizers,
-            {},
+            {"loss": loss} if quick else {},  # type: ignore[dict-item]
             self._lrs,
-            self._phases if self.timed else {},
+            phases if timed else {},
             NO_CLOCKS,
             None,
             None,
@@ -218,9 +225,11 @@ class Ledger:
             axis.source,
             self._zeros,
         )
-        readings = Readings(self._losses, self._norms, self._scale, self.norm_scale)
-        if duration is not None:
-            usual = duration - self._phases.get("eval", 0.0) - self._phases.get("checkpoint", 0.0)
+        readings = NOTHING if quick else Readings(losses, self._norms, self._scale, self.norm_scale)
+        if timed:
+            usual = cut - self._begin
+            if "eval" in phases or "checkpoint" in phases:
+                usual -= phases.get("eval", 0.0) + phases.get("checkpoint", 0.0)
             known = progress.step_time
             # The first step also compiles, allocates and starts workers.
             early = known is None or ordinal <= self._first + 1
