@@ -85,16 +85,18 @@ def points_to_buckets(x: Table, y: Table, t: Table, segment: Table) -> Table:
 def fold_points(x: Table, y: Table, t: Table, segment: int, size: int) -> Table:
     """Buckets of `size` points each; `size` is a power of two and divides the length."""
     block = np.empty((ROWS, len(x) // size))
-    finite = np.isfinite(y)
-    if finite.all():
-        block[LO], block[HI] = _tree(np.minimum, y, size), _tree(np.maximum, y, size)
-        block[SUM], block[NONFINITE] = _tree(np.add, y, size), 0
-    else:
-        clean = np.where(finite, y, np.nan)
-        block[LO], block[HI] = _tree(np.fmin, clean, size), _tree(np.fmax, clean, size)
-        block[SUM] = _tree(np.add, np.where(finite, y, 0.0), size)
-        block[NONFINITE] = _tree(np.add, (~finite).astype(float), size)
+    _fold_values(block, y, size, finite=bool(np.isfinite(y).all()))
     block[X_LO], block[X_HI] = _tree(np.minimum, x, size), _tree(np.maximum, x, size)
+    block[COUNT], block[SEGMENT] = size, segment
+    block[T_LAST], block[LAST] = t[size - 1 :: size], y[size - 1 :: size]
+    return block
+
+
+def fold_rising(x: Table, y: Table, t: Table, segment: int, size: int, *, finite: bool) -> Table:
+    """The same where no step goes back; `finite` says that no value is NaN or Inf, False that one may be."""
+    block = np.empty((ROWS, len(x) // size))
+    _fold_values(block, y, size, finite=finite)
+    block[X_LO], block[X_HI] = x[::size], x[size - 1 :: size]
     block[COUNT], block[SEGMENT] = size, segment
     block[T_LAST], block[LAST] = t[size - 1 :: size], y[size - 1 :: size]
     return block
@@ -130,6 +132,18 @@ def pair_starts(segment: NDArray[np.float64]) -> NDArray[np.intp]:
     begins = np.concatenate(([True], segment[1:] != segment[:-1]))
     within = index - np.maximum.accumulate(np.where(begins, index, 0))
     return np.flatnonzero(within % 2 == 0)
+
+
+def _fold_values(block: Table, y: Table, size: int, *, finite: bool) -> None:
+    if finite:
+        block[LO], block[HI] = _tree(np.minimum, y, size), _tree(np.maximum, y, size)
+        block[SUM], block[NONFINITE] = _tree(np.add, y, size), 0
+        return
+    there = np.isfinite(y)
+    clean = np.where(there, y, np.nan)
+    block[LO], block[HI] = _tree(np.fmin, clean, size), _tree(np.fmax, clean, size)
+    block[SUM] = _tree(np.add, np.where(there, y, 0.0), size)
+    block[NONFINITE] = _tree(np.add, (~there).astype(float), size)
 
 
 def _combine(earlier: Table, later: Table) -> Table:

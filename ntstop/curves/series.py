@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import buckets
+from .axis import Axis, AxisMaker, joined
 from .buckets import COUNT, LAST, NONFINITE, SEGMENT, SUM, X_HI, X_LO, Buckets
 from .pyramid import BASE, Pyramid, in_range
 from .ring import Ring, Table
@@ -26,6 +27,8 @@ _LEAP_RANGES = 10.0
 """A stray point lies further ahead than both 1,000 steps and ten times all that its segment has covered, and within
 four points the steps come back: no schedule does that, a corrupted counter or a time stamp logged as a step does."""
 _BREAKS_AT_ONCE = 64
+
+_axes = AxisMaker()
 
 
 class Series:
@@ -191,26 +194,55 @@ class Series:
         if not self._chunks:
             return
         held = self._raw.last(self._held)
-        points = np.empty((4, self._held + self._chunk_points))
-        points[:, : self._held] = held
-        for row in (_X, _Y, _T):
-            np.concatenate([chunk[row] for chunk in self._chunks], out=points[row, self._held :], casting="unsafe")
+        axis = _axes.make(held[_X], held[_T], self._chunks)
+        y = joined(held[_Y], [chunk[_Y] for chunk in self._chunks])
         self._chunks, self._chunk_points = [], 0
+        if axis.rising:
+            self._settle_rising(axis, y)
+            return
+        points = np.empty((4, len(y)))
+        points[_X], points[_Y], points[_T] = axis.x, y, axis.t
         placed = np.isfinite(points[_X])
         if not placed.all():
             points = points[:, placed]
-        self._count_in(points[:, self._held :])
+        self._count_in(points[_X, self._held :], points[_Y, self._held :])
         self._raw.drop_last(self._held)
         self._split(points)
         self._raw.append(points)
 
-    def _count_in(self, new: Table) -> None:
-        self._count += new.shape[1]
-        bad = ~np.isfinite(new[_Y])
-        if bad.any():
-            self._nonfinite += int(bad.sum())
-            if self._first_nonfinite_x is None:
-                self._first_nonfinite_x = float(new[_X, bad.argmax()])
+    def _settle_rising(self, axis: Axis, y: NDArray[np.float64]) -> None:
+        """Settle points that all belong to the segment that is open, as nearly all points do."""
+        finite = bool(np.isfinite(y[: self._held]).all())
+        finite &= self._count_in(axis.x[self._held :], y[self._held :])
+        if not len(y):
+            return
+        self._raw.drop_last(self._held)
+        if math.isnan(self._segment_start):
+            self._segment_start = float(axis.x[0])
+        whole = max(0, len(y) - _HELD) // BASE * BASE
+        if whole:
+            part = slice(0, whole)
+            self._pyramid.push(
+                buckets.fold_rising(axis.x[part], y[part], axis.t[part], self._segment, BASE, finite=finite)
+            )
+            self._low = min(self._low, float(axis.x[0]))
+            self._high = max(self._high, float(axis.x[whole - 1]))
+        self._held = len(y) - whole
+        newest = slice(max(0, len(y) - RAW_POINTS), None)
+        points = np.empty((4, len(y[newest])))
+        points[_X], points[_Y], points[_T], points[_SEGMENT] = axis.x[newest], y[newest], axis.t[newest], self._segment
+        self._raw.append(points)
+
+    def _count_in(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
+        """Count new points; whether they are all finite."""
+        self._count += len(y)
+        finite = np.isfinite(y)
+        if finite.all():
+            return True
+        self._nonfinite += len(y) - int(np.count_nonzero(finite))
+        if self._first_nonfinite_x is None:
+            self._first_nonfinite_x = float(x[finite.argmin()])
+        return False
 
     def _split(self, points: Table) -> None:
         """Cut `points` into runs of rising steps and bucket each; number them in their segment row."""

@@ -284,3 +284,24 @@ def test_smoothing_looks_the_same_at_every_zoom() -> None:
     fine = ema(values, 0.05)
     coarse = ema(values[::10], 0.05, np.full(20, 10))
     np.testing.assert_allclose(coarse, fine[9::10], atol=1e-12)
+
+
+def test_curves_of_one_block_share_its_steps_and_none_its_values() -> None:
+    random = np.random.default_rng(5)
+    blocks = [np.arange(first, first + 256) for first in range(0, 30_000, 256)]
+    one, other, alone = Series("one"), Series("other"), Series("alone")
+    for x in blocks:
+        t, y = x * 0.1, random.normal(size=len(x))
+        y[random.integers(len(x))] = math.nan
+        one.extend(x, y, t)
+        other.extend(x, -y, t)
+        alone.extend(x.copy(), y, t.copy())
+    for settled in (one, other, alone):
+        assert settled.count == 256 * len(blocks)
+    same = one.window(0, 30_000, 100), alone.window(0, 30_000, 100)
+    for name in ("x", "lo", "hi", "mean", "count", "nonfinite", "t"):
+        assert np.array_equal(getattr(same[0], name), getattr(same[1], name), equal_nan=True), name
+    mirrored = other.window(0, 30_000, 100)
+    assert np.array_equal(mirrored.hi, -same[0].lo) and np.array_equal(mirrored.x, same[0].x)
+    assert one.nonfinite == len(blocks) == int(same[0].nonfinite.sum())
+    assert np.isfinite(same[0].mean).all()
