@@ -259,6 +259,7 @@ class StepMachine(Ledger):
         """`optimizer` starts a step; `closure`: it will call back for the loss. Nested steps count as one."""
         if self.light:
             self._leave_light(now)
+            self._use_batch()
         stack = self._stack
         if self._user or stack or self._at is None:
             self._account(now)
