@@ -69,7 +69,7 @@ def _headline(session: Session, process: ProcessState | None) -> Iterator[str]:
         return
     total = f" of {hello.total_steps:,}" if hello and hello.total_steps else ""
     pace = text.rate(process.rate)
-    if entry is not None and entry.state == "live":
+    if entry is not None and entry.state in ("live", "growing"):
         eta = f", {text.duration(process.eta)} to go" if process.eta else ""
         pace = _standing(process) or pace + eta
     status = process.heartbeat.probe if process.heartbeat else None

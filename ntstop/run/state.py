@@ -195,7 +195,8 @@ def _apply_steps(process: ProcessState, block: Steps) -> None:
     process.clocks.update(block.clocks)
     process.steps += count
     process.ordinal = block.ordinal + count - 1
-    if count > 1 and x[-1] > x[0]:
+    if count > 1 and x[-1] > x[0] and block.step_source != "log":
+        # A log has one row for many steps, and gives the time of one.
         process.stride = float(x[-1] - x[0]) / (count - 1)
     process.x = float(x[-1])
     if process.first_x is None:

@@ -9,10 +9,11 @@ from typing import Literal, NamedTuple
 from ntstop_probe import registry
 from ntstop_probe.registry import ProcessInfo
 
-State = Literal["waiting", "live", "stopped", "finished", "failed", "died", "stale"]
+State = Literal["waiting", "live", "stopped", "finished", "failed", "died", "stale", "growing", "quiet"]
 """waiting: announced, nothing recorded yet · live · stopped: held by SIGSTOP or a debugger · finished: exit code 0 ·
 failed: another exit code, or an exception · died: gone without an exit record · stale: silent, where a pid proves
-nothing (another host or container)."""
+nothing (another host or container) · growing, quiet: a log of another tool, which shows no more than whether it
+grows."""
 
 STALE_AFTER = 15.0
 """Seconds without a beat, of which one comes every second."""

@@ -23,6 +23,8 @@ GLYPHS = {
     "failed": ("✖", "x", Ink.CRITICAL),
     "died": ("✖", "x", Ink.CRITICAL),
     "stale": ("◌", "?", Ink.WARNING),
+    "growing": ("●", "*", Ink.GOOD),
+    "quiet": ("◌", "o", Ink.DIM),
     "paused": ("‖", "=", Ink.WARNING),
 }
 """State: glyph, glyph in ASCII, ink. The word stands beside it, in capitals."""
@@ -90,7 +92,7 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
         right.append(Part(f"step {count(facts.step)}{total}", Ink.STRONG, 80))
     if facts.stuck:
         right.append(Part(facts.stuck, Ink.WARNING, 75))
-    elif facts.state == "live" and facts.per_second:
+    elif facts.state in ("live", "growing") and facts.per_second:
         right.append(Part(rate(facts.per_second), Ink.TEXT, 60))
         if facts.total and facts.step is not None and facts.total > facts.step:
             right.append(Part(f"ETA {duration((facts.total - facts.step) / facts.per_second)}", Ink.TEXT, 50))
@@ -132,7 +134,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         ranks=max(len(session.state.ranks), hello.world or 0 if hello else 0),
         host=hello.host if hello else "",
         hardware=_hardware(process),
-        silent=_silence(session, process) if state in ("live", "stopped", "stale") and has_steps else None,
+        silent=_silence(session, process) if state in ("live", "stopped", "stale", "quiet") and has_steps else None,
         step=round(view.shown_last) if has_steps else None,
         total=hello.total_steps if hello else None,
         per_second=process.rate if process else None,

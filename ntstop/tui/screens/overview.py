@@ -140,7 +140,7 @@ class Overview(Screen[None]):
         self.query_one(FindingsPane).set(
             self._findings,
             nothing,
-            facts.why if facts.state in ("stopped", "failed", "died", "stale") else "",
+            facts.why if facts.state in ("stopped", "failed", "died", "stale", "quiet") else "",
             self.output_path or "",
         )
         is_tiny = self.has_class("-tiny")
