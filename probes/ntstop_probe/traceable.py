@@ -22,7 +22,7 @@ def wrap_total_norm(hooks: TorchHooks, original: Any) -> Any:
     @functools.wraps(original)
     def _get_total_norm(*args: Any, **kwargs: Any) -> Any:
         if not _is_compiling() and hooks.norm_measured(args, kwargs):
-            return hooks.layers.captured.during(functools.partial(original, *args, **kwargs))
+            return hooks.measure(original, args, kwargs)
         return original(*args, **kwargs)
 
     return _get_total_norm

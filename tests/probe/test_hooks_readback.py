@@ -13,7 +13,7 @@ import torch
 from ntstop_probe.hooks import readback as readback_module
 from ntstop_probe.hooks.completion import MAX_HELD, Completion
 from ntstop_probe.hooks.readback import Readback, Ticket
-from ntstop_probe.hooks.readings import Readings
+from ntstop_probe.hooks.readings import Norm, Readings
 from ntstop_probe.outbox import Outbox
 from ntstop_probe.rows import StepRow
 
@@ -143,7 +143,7 @@ def test_a_row_does_not_wait_forever() -> None:
     outbox = Outbox()
     completion = Completion(outbox, Readback(), lambda: None)
     for ordinal in range(MAX_HELD + 3):
-        completion.step(row(ordinal), Readings([[Ticket()]], [(Ticket(), 1.0)]))
+        completion.step(row(ordinal), Readings([[Ticket()]], [Norm(Ticket(), 1.0)]))
     drained = [taken for taken in outbox.drain(100) if isinstance(taken, StepRow)]
     assert [taken.ordinal for taken in drained] == [0, 1, 2]
     assert all(taken.losses == {} and taken.grad_norm is None and taken.clip is None for taken in drained)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
+from .norms import norms
+
 
 class Captured:
-    """The norms of one step, by gradient. Only of float32 and float64: in half precision they overflow and round."""
+    """The norms of one step, by gradient; clipping's own where they are wide: in half precision they overflow."""
 
     def __init__(self) -> None:
         self._norms: dict[int, tuple[weakref.ReferenceType[Any], Any]] = {}
@@ -26,7 +29,9 @@ class Captured:
         def _foreach_norm(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(tensors, *args, **kwargs)
             if get_ident() == me:
-                self._keep(torch, tensors, found)
+                # What is not kept is measured again.
+                with contextlib.suppress(Exception):
+                    self._keep(torch, tensors, found)
             return found
 
         torch._foreach_norm = _foreach_norm
@@ -41,6 +46,13 @@ class Captured:
             if tensor.__class__ is plain and norm.__class__ is plain and tensor.dtype in wide:
                 self._norms[id(tensor)] = weakref.ref(tensor), norm
 
+    def complete(self, tensors: Any) -> None:
+        """Before they are clipped: the norms of those of `tensors` that are none of the kept, in float32."""
+        missing = [tensor for tensor in tensors if id(tensor) not in self._norms] if isinstance(tensors, list) else []
+        for positions, block in norms(missing):
+            for position, norm in zip(positions, block.unbind(), strict=True):
+                self._norms[id(missing[position])] = weakref.ref(missing[position]), norm
+
     def take(self, gradients: Sequence[Any | None]) -> list[tuple[list[int], Any]]:
         """The norms that are known, as [(indices into `gradients`, flat tensor of norms)] by device and dtype."""
         known = self._norms
@@ -51,12 +63,12 @@ class Captured:
             entry = known.get(id(gradient))
             if entry is not None and entry[0]() is gradient:
                 norm = entry[1]
-                indices, norms = groups.setdefault((norm.device, norm.dtype), ([], []))
+                indices, found = groups.setdefault((norm.device, norm.dtype), ([], []))
                 indices.append(index)
-                norms.append(norm)
+                found.append(norm)
         torch = sys.modules["torch"]
         with torch.no_grad():
-            return [(indices, torch.stack(norms)) for indices, norms in groups.values()]
+            return [(indices, torch.stack(found)) for indices, found in groups.values()]
 
     def clear(self) -> None:
         """The step is over."""

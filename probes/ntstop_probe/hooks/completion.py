@@ -10,7 +10,7 @@ from ..outbox import Outbox
 from ..rows import LayerRow, StepRow
 from .ledger import NOTHING
 from .readback import Readback, Ticket
-from .readings import Reading, Readings
+from .readings import Norm, Reading, Readings
 from .sample import LayerSample
 
 MAX_HELD = 64
@@ -78,13 +78,12 @@ def _ready(readings: Readings) -> bool:
         for loss in losses:
             if not (loss is None or isinstance(loss, float) or loss.ready):
                 return False
-    for norm, _ in readings.norms:
-        if not (norm is None or isinstance(norm, float) or norm.ready):
-            return False
-    for scale in (readings.scale, readings.norm_scale):
-        if not (scale is None or isinstance(scale, float) or scale.ready):
-            return False
-    return True
+    for part in readings.norms:
+        for number in (part.norm, part.scale):
+            if not (number is None or isinstance(number, float) or number.ready):
+                return False
+    scale = readings.scale
+    return scale is None or isinstance(scale, float) or scale.ready
 
 
 def _late_nonfinite(readings: Readings) -> bool:
@@ -109,20 +108,24 @@ def _fill(row: StepRow, readings: Readings) -> None:
         if numbers:
             row.losses[name] = sum(numbers) / len(numbers)
     if readings.norms:
-        numbers = [value for value in (number(norm) for norm, _ in readings.norms) if value is not None]
-        scale = 1.0 if readings.norm_scale is None else number(readings.norm_scale)
-        if len(numbers) == len(readings.norms) and scale:
-            row.grad_norm = (numbers[0] if len(numbers) == 1 else math.hypot(*numbers)) / scale
+        unscaled = [value for value in map(_unscaled, readings.norms) if value is not None]
+        if len(unscaled) == len(readings.norms):
+            row.grad_norm = unscaled[0] if len(unscaled) == 1 else math.hypot(*unscaled)
         row.clip = _clip_coefficient(readings)
     if readings.scale is not None:
         row.loss_scale = number(readings.scale)
 
 
+def _unscaled(part: Norm) -> float | None:
+    norm, scale = number(part.norm), 1.0 if part.scale is None else number(part.scale)
+    return norm / scale if norm is not None and scale else None
+
+
 def _clip_coefficient(readings: Readings) -> float | None:
     """The smallest factor that clipping applied; None when nobody clipped, or a norm is not known."""
     smallest: float | None = None
-    for reading, limit in readings.norms:
-        norm = number(reading)
+    for part in readings.norms:
+        norm, limit = number(part.norm), part.limit
         if limit is None or norm is None:
             continue
         # As in torch.nn.utils.clip_grads_with_norm_; a NaN norm makes every gradient NaN, and so the factor.

@@ -16,7 +16,7 @@ from .facts import ModelFacts, describe_optimizer
 from .naming import Layer, find_model, name_layers
 from .norms import UpdateProbe, norms
 from .readback import Readback
-from .readings import Reading
+from .readings import Norm, Reading
 from .sample import LayerSample
 
 MAX_FORCED = 4
@@ -25,10 +25,6 @@ FORCED_REFILL = 64
 MAX_SCANS = 4
 """Searches for the model of an optimizer, in a whole run."""
 NEVER = 1 << 62
-
-
-Noted = list[tuple[Reading, float | None]]
-"""Gradient norms before clipping, and what they were clipped to (None: not clipped)."""
 
 
 @dataclass(slots=True)
@@ -190,11 +186,10 @@ class LayerSampler:
             self._urgent = True
             self.next_due = min(self.next_due, ordinal)
 
-    def before(self, optimizer: Any, ordinal: int, noted: Noted, ratio: bool, scaled: Reading = None) -> None:
+    def before(self, optimizer: Any, ordinal: int, noted: list[Norm], ratio: bool) -> None:
         """`optimizer` is about to step, or (with a closure) just has. `noted`: norms that clipping read before.
 
-        `ratio`: `after` will be called when the step is done. `scaled`: what the gradients were multiplied by when
-        they were clipped, where that was not undone before.
+        `ratio`: `after` will be called when the step is done.
         """
         known = self.known[id(optimizer)]
         if id(optimizer) in self._done:
@@ -211,7 +206,9 @@ class LayerSampler:
         parameters = [self._layers[index].ref() for index in known.indices]
         grad_scale = getattr(optimizer, "grad_scale", None)
         scale = None if grad_scale is None else self._readback.read(grad_scale)
-        self._read_gradients(sample, parameters, known.indices, scale, _one_clipping(noted), scaled)
+        self._read_gradients(
+            sample, parameters, known.indices, scale, _one_clipping(noted), noted[0].scale if noted else None
+        )
         if first and self._orphans:
             orphans = [self._layers[index].ref() for index in self._orphans]
             self._read_gradients(sample, orphans, self._orphans, None, None, None, counted=False)
@@ -320,8 +317,8 @@ def _identity(layer: Layer) -> tuple[str, int, bool, bool]:
     return layer.name, id(layer.ref()), layer.frozen, layer.in_optimizer
 
 
-def _one_clipping(noted: list[tuple[Reading, float | None]]) -> tuple[Reading, float] | None:
+def _one_clipping(noted: list[Norm]) -> tuple[Reading, float] | None:
     """The clipping to undo; None when there was none, or several whose parts cannot be told apart."""
-    if len(noted) == 1 and noted[0][1] is not None:
-        return noted[0][0], noted[0][1]
+    if len(noted) == 1 and noted[0].limit is not None:
+        return noted[0].norm, noted[0].limit
     return None

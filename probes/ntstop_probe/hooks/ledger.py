@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from ..progress import Progress
 from ..rows import StepRow
 from .axis import StepAxis
-from .readings import Reading, Readings
+from .readings import Norm, Reading, Readings
 
 MAX_LOSSES = 8
 """Losses and learning-rate families named in one step."""
@@ -54,7 +54,6 @@ class Ledger:
         "epoch",
         "light",
         "loader",
-        "norm_scale",
         "ordinal",
         "samples",
         "timed",
@@ -76,7 +75,7 @@ class Ledger:
         self._stepped: set[Hashable] = set()
         self._tail_phases: dict[str, float] = {}
         self._tail_losses: list[Reading] = []
-        self._tail_norms: list[tuple[Reading, float | None]] = []
+        self._tail_norms: list[Norm] = []
         self._tail_micro = 0
         self._tail_zeros = 0
         self.axis = StepAxis()
@@ -94,7 +93,7 @@ class Ledger:
     def _open(self) -> None:
         self._phases: dict[str, float] = {}
         self._losses: list[list[Reading]] = []
-        self._norms: list[tuple[Reading, float | None]] = []
+        self._norms: list[Norm] = []
         self._lrs: dict[str, float] = {}
         self._micro = 0
         self._optimizers = 0
@@ -103,7 +102,6 @@ class Ledger:
         self._scale: Reading = None
         self._skipped: int | None = None
         self._zeros = 0
-        self.norm_scale: Reading = None
         self.timed = not self.ordinal & self.timing_mask
         self.details = not self.ordinal & self.details_mask
         """Learning rates, norms of clipping and the loss scale are read in this step."""
@@ -117,7 +115,7 @@ class Ledger:
 
     def note_norm(self, norm: Reading, limit: float | None = None) -> None:
         """The gradient norm before clipping to `limit` (None: nobody clips), of what the next optimizer step uses."""
-        self._tail_norms.append((norm, limit))
+        self._tail_norms.append(Norm(norm, limit))
 
     def note_scale(self, scale: Reading, skipped: bool | None) -> None:
         """The loss scale of the last optimizer step, and whether it was skipped, where that is known."""
@@ -127,8 +125,8 @@ class Ledger:
 
     def note_scaled(self, scale: Reading) -> None:
         """The norms noted since the last optimizer step were of gradients that were still multiplied by `scale`."""
-        if self._tail_norms:
-            self.norm_scale = scale
+        for norm in self._tail_norms:
+            norm.scale = scale
 
     def note_zero_grad(self) -> None:
         """Somebody has cleared gradients."""
@@ -141,7 +139,7 @@ class Ledger:
         self.batch = 0
 
     @property
-    def clipped(self) -> list[tuple[Reading, float | None]]:
+    def clipped(self) -> list[Norm]:
         """Norms noted since the last optimizer step."""
         return self._tail_norms
 
@@ -225,7 +223,7 @@ class Ledger:
             axis.source,
             self._zeros,
         )
-        readings = NOTHING if quick else Readings(losses, self._norms, self._scale, self.norm_scale)
+        readings = NOTHING if quick else Readings(losses, self._norms, self._scale)
         if timed:
             usual = cut - self._begin
             if "eval" in phases or "checkpoint" in phases:

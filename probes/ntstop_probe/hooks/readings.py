@@ -21,13 +21,22 @@ Reading = float | Pending | None
 
 
 @dataclass(slots=True)
+class Norm:
+    """A gradient norm that clipping measured."""
+
+    norm: Reading
+    limit: float | None
+    """What it was clipped to; None: not clipped."""
+    scale: Reading = None
+    """What the gradients were multiplied by then, where a gradient scaler had not undone that before."""
+
+
+@dataclass(slots=True)
 class Readings:
     """The numbers of a step; its row gets what they come to."""
 
     losses: list[list[Reading]]
     """For each optimizer that had backwards of its own before its step: their roots."""
-    norms: list[tuple[Reading, float | None]]
-    """Gradient norms before clipping, and what they were clipped to (None: not clipped)."""
+    norms: list[Norm]
+    """Gradient norms before clipping, of all parts that were clipped."""
     scale: Reading = None
-    norm_scale: Reading = None
-    """What the gradients were multiplied by when clipping measured them, where it was not undone before."""

@@ -157,6 +157,8 @@ class StepMachine(Ledger):
     def _end_epoch(self, now: float) -> None:
         """The loader has no more, and (some fetch a batch ahead) its last batch has been trained on."""
         self._epoch_done = False
+        # What follows may be a loop without a loader; the next fetch that a backward follows tells.
+        self.loader = False
         self._tell(EventRow(now, "epoch", "", self.ordinal, self.axis.at(self.ordinal), data={"epoch": self.epoch}))
         self.epoch += 1
 

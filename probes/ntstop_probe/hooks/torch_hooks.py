@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import threading
@@ -101,9 +102,13 @@ class TorchHooks:
 
     def claim(self) -> bool:
         """Whether the calling thread, which does a backward or an optimizer step, is the training thread."""
-        if not self.active:
+        try:
+            return self.active and self._claim(get_ident())
+        except Exception as error:
+            self.fail("training thread", error)
             return False
-        me = get_ident()
+
+    def _claim(self, me: int) -> bool:
         if self._tentative or self._owner_is_gone():
             if self.owner not in (None, me):
                 self.machine.finish(_clock())
@@ -228,9 +233,23 @@ class TorchHooks:
             return False
         try:
             self._norm_is_2 = float(args[1] if len(args) > 1 else kwargs.get("norm_type", 2.0)) == 2.0
-        except (TypeError, ValueError):
+        except Exception:
             self._norm_is_2 = False
         return self._norm_is_2 and self.machine.ordinal >= self.layers.next_due
+
+    def measure(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Let clipping measure its norm, and keep the norms of the single gradients."""
+        captured = self.layers.captured
+        total = captured.during(functools.partial(original, *args, **kwargs))
+        started = _clock()
+        try:
+            captured.complete(args[0] if args else kwargs["tensors"])
+        except Exception as error:
+            self._fail_layers(error)
+        took = _clock() - started
+        self.layers.charge(took)
+        self.progress.cost += took
+        return total
 
     def clipping(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Clipping has measured, and is about to scale the gradients."""
@@ -253,7 +272,10 @@ class TorchHooks:
     def zeroed(self) -> None:
         """Somebody clears gradients."""
         if get_ident() == self.owner:
-            self.machine.note_zero_grad()
+            try:
+                self.machine.note_zero_grad()
+            except Exception as error:
+                self.fail("zero_grad", error)
 
     def is_unscaled(self, scaler: Any, optimizer: Any) -> bool:
         """The job has called `unscale_` for this step itself, before it clipped."""
@@ -272,7 +294,7 @@ class TorchHooks:
                 layers.meet(optimizer)
                 progress.setup += _clock() - started
             if machine.ordinal >= layers.next_due and not closure:
-                layers.before(optimizer, machine.ordinal, machine.clipped, True, machine.norm_scale)
+                layers.before(optimizer, machine.ordinal, machine.clipped, ratio=True)
         except Exception as error:
             self._fail_layers(error)
         machine.own_work(_clock())

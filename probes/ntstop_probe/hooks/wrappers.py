@@ -37,6 +37,8 @@ def wrap_next(hooks: TorchHooks, original: Any) -> Any:
         token = ref(self)
         try:
             if not machine.light or not machine.next_light(now, token, grad_enabled()):
+                # A reference that was never hashed cannot be once its iterator is gone.
+                hash(token)
                 machine.next_begin(now, token, grad_enabled())
         except Exception as error:
             hooks.fail("DataLoader", error)
