@@ -30,7 +30,7 @@ class RunOrCommand(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_usage("ntstop", "[RUN]")
+        formatter.write_usage("ntstop", "[RUN | -]")
         formatter.write_usage("ntstop", "COMMAND [ARGS]...", prefix="       ")
 
 
@@ -53,7 +53,11 @@ def ntstop(ctx: click.Context) -> int:
 @click.command("ntstop RUN")
 @click.argument("run")
 def open_run(run: str) -> int:
-    """Open a run by id, unique prefix or folder."""
+    """Open a run by id, unique prefix or folder; `-` reads the frames of `ntstop relay` from standard input."""
+    if run == "-":
+        from ntstop.commands.stdin import open_stdin
+
+        return open_stdin()
     from ntstop.commands.open import open_target
 
     return open_target(run)
@@ -96,6 +100,18 @@ def demo(fault: str | None, at: int | None, steps: int | None, seed: int, headle
     from ntstop.commands.demo import run_demo
 
     return run_demo(fault=fault, at=at, steps=steps, seed=seed, headless=headless)
+
+
+@ntstop.command("relay")
+@click.argument("run", required=False)
+def relay(run: str | None) -> int:
+    """Write a run's frames to standard output: ssh -n NODE ntstop relay RUN | ntstop -
+
+    First the recording, then what comes; ends with the run. Without RUN it is the newest live one.
+    """
+    from ntstop.commands.relay import relay
+
+    return relay(run)
 
 
 @ntstop.command("diagnose")

@@ -10,10 +10,12 @@ from typing import Any, Protocol
 
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import Finding
+from ntstop.run.heard import Heard
 from ntstop.run.state import RunState
 from ntstop.sources import runs
 from ntstop.sources.base import Arrival, Source, SourceError, SourceStatus
 from ntstop.sources.live import RunSource
+from ntstop.sources.stdio import RelaySource
 from ntstop_probe.wire import Record
 
 _POLL = 0.25
@@ -64,6 +66,7 @@ class Session:
         """The evidence on whether the run lives, about a second old; replaced, never changed. None before the first."""
         self._engine: Diagnosis = engine if engine is not None else Engine()
         self.path, self._source = _open(target)
+        self._heard = Heard() if isinstance(self._source, RelaySource) else None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._answer = threading.Condition()
@@ -106,8 +109,12 @@ class Session:
         """Read everything there is now, in the calling thread, without `start`. Raises `SourceError`."""
         if isinstance(self._source, RunSource):
             self._source.live = False
+        # What has been recorded is on its way through a pipe, while a file has it now.
+        is_pipe = isinstance(self._source, RelaySource)
         try:
-            while arrivals := self._source.poll(0.0):
+            while (arrivals := self._source.poll(_POLL if is_pipe else 0.0)) or (
+                is_pipe and not self._source.status.complete
+            ):
                 self._apply(arrivals)
             self.status = self._source.status
             self._look_for_evidence(time.monotonic())
@@ -142,8 +149,12 @@ class Session:
         question = self._asked
         if question > self._answered:
             self._source.refresh()
+        past = not self.status.complete
         arrivals = self._source.poll(_POLL)
         self._apply(arrivals)
+        if not past and self._heard is not None:
+            for writer in {arrival.writer for arrival in arrivals}:
+                self._heard.note(writer)
         status = self._source.status
         if status != self.status:
             self.status = status
@@ -175,12 +186,14 @@ class Session:
 
     def _look_for_evidence(self, now: float) -> None:
         """Find out whether the processes live, and tell the engine of those that died."""
-        if self.path is None or now < self._evidence_at:
+        if now < self._evidence_at:
             return
         self._evidence_at = now + _EVIDENCE_EVERY
         try:
-            entry = runs.read_run(self.path)
+            entry = self._find_evidence()
         except SourceError:
+            return
+        if entry is None:
             return
         self.entry = entry
         self.version += 1
@@ -192,6 +205,14 @@ class Session:
                 self._gone.add(writer)
                 with self.lock:
                     self._engine.process_gone(writer, process.why)
+
+    def _find_evidence(self) -> runs.RunEntry | None:
+        if self.path is not None:
+            return runs.read_run(self.path)
+        if self._heard is not None and isinstance(self._source, RelaySource):
+            with self.lock:
+                return self._heard.entry(self.state, self._source.gone)
+        return None
 
     def _fail(self, text: str) -> None:
         self.error = text

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ntstop.launch import OUTPUT_FILE
+from ntstop.sources.base import Source, SourceError
 
 
 def can_draw() -> bool:
@@ -16,28 +17,27 @@ def can_draw() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
-def view(folder: Path) -> int:
-    """Show the run in `folder`, which may come into being later, and return the exit code of the viewer.
+def view(target: Path | Source) -> int:
+    """Show the run in a folder, which may come into being later, or of a source; returns the viewer's exit code.
 
     Where the job's own output is kept beside the recording, the screen names the file. Without a terminal an overview
     is printed once.
     """
     from ntstop.session import Session
-    from ntstop.sources.base import SourceError
 
     try:
         if not can_draw():
             from ntstop.plain import overview
 
-            session = Session(folder)
+            session = Session(target)
             session.load()
             click.echo(overview(session))
             return 0
-        output = folder / OUTPUT_FILE
-        with Session(folder) as session:
+        output = target / OUTPUT_FILE if isinstance(target, Path) else None
+        with Session(target) as session:
             # Imported while the session reads: both take their time.
             from ntstop.tui.app import run_app
 
-            return run_app(session, output_path=str(output) if output.exists() else None)
+            return run_app(session, output_path=str(output) if output and output.exists() else None)
     except SourceError as error:
         raise click.ClickException(str(error)) from error

@@ -152,7 +152,7 @@ def read_run(path: Path) -> RunEntry:
         raise SourceError(f"{path}: permission denied (only its owner may read a run)") from error
     except OSError as error:
         raise SourceError(f"{path}: {(error.strerror or str(error)).lower()}") from error
-    return _sum_up(path, processes)
+    return sum_up(path, processes)
 
 
 def _read_or_say(path: Path) -> RunEntry:
@@ -219,7 +219,8 @@ def _exit_code(tail: Tail) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _sum_up(path: Path, processes: list[ProcessEntry]) -> RunEntry:
+def sum_up(path: Path, processes: list[ProcessEntry]) -> RunEntry:
+    """The entry of a run of these processes, which lies in the folder `path`."""
     training = [process for process in processes if process.training] or processes
     infos = [process.info for process in processes if process.info]
     entry = RunEntry(

@@ -1,0 +1,353 @@
+"""`ntstop relay RUN | ntstop -`: what comes out at the other end of a pipe, or of an ssh, is the run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ntstop.run.state import RunState
+from ntstop.session import Session
+from ntstop.sources.live import RunSource
+from ntstop.sources.pipe import Pipe
+from ntstop.sources.stdio import RelaySource, content
+from ntstop_probe.wire import MAGIC, Event, FrameReader, Heartbeat, decode_batch
+from tests.helpers import wait_until
+from tests.sshd import Sshd
+from tests.tmux import Terminal
+
+from .writer import EPOCH, Writer
+
+NTSTOP = str(Path(sys.executable).with_name("ntstop"))
+
+
+@contextlib.contextmanager
+def relaying(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([NTSTOP, "relay", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def finished(run: str = "run-1", count: int = 300) -> Writer:
+    writer = Writer(run)
+    writer.train(0, count)
+    writer.beat(count)
+    writer.exit()
+    writer.close()
+    return writer
+
+
+def piped(data: bytes) -> Pipe:
+    read, write = os.pipe()
+    threading.Thread(target=_send, args=(write, data), daemon=True).start()
+    return Pipe(read)
+
+
+def _send(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file, contextlib.suppress(OSError):
+        file.write(data)
+
+
+def dead_pid() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def output_of(*words: str) -> bytes:
+    return subprocess.run([NTSTOP, "relay", *words], check=True, capture_output=True, timeout=60).stdout
+
+
+def read_all(source: RelaySource | RunSource) -> RunState:
+    state = RunState()
+    while True:
+        arrivals = source.poll(0.1)
+        for writer, _, record in arrivals:
+            state.apply(writer, record)
+        if not arrivals and source.status.complete:
+            return state
+
+
+def test_a_finished_run_comes_out_whole_and_the_relay_ends_with_it() -> None:
+    writers = [Writer("run-1", rank=rank) for rank in range(2)]
+    for writer in writers:
+        writer.train(0, 300)
+        writer.exit()
+        writer.close()
+    session = Session(RelaySource(piped(output_of("run-1"))))
+    session.load()
+    direct = read_all(RunSource(writers[0].folder.parent, live=False))
+    assert session.status.gaps == session.status.corrupt == session.status.skipped == 0
+    assert session.state.ranks.keys() == {0, 1}
+    for rank, process in session.state.ranks.items():
+        for name, series in process.series.items():
+            for mine, theirs in zip(series.recent(300), direct.ranks[rank].series[name].recent(300), strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+    assert session.entry is not None
+    assert (session.entry.id, session.entry.state, session.entry.ranks) == ("run-1", "finished", 2)
+    assert session.status.problem == ""
+
+
+def test_a_banner_before_the_first_frame_is_skipped_and_is_nobodys_damage() -> None:
+    finished()
+    banner = b"Welcome to node17\r\nMaintenance on \xf1 Friday\n" * 40
+    pipe = piped(banner + output_of("run-1"))
+    assert content(pipe) == "frames"
+    source = RelaySource(pipe)
+    assert read_all(source).primary is not None
+    assert source.status.corrupt == 0
+
+
+def test_damage_in_the_middle_is_counted_and_the_rest_is_read() -> None:
+    finished()
+    data = bytearray(output_of("run-1"))
+    data[len(data) // 2] ^= 0xFF
+    source = RelaySource(piped(bytes(data)))
+    state = read_all(source)
+    assert source.status.corrupt == 1
+    assert source.status.gaps == 1
+    assert state.primary is not None
+    assert state.primary.exit is not None
+
+
+@pytest.mark.parametrize("text", [b"step 1 loss 2.5\n", b"", b"\xf1NT"])
+def test_what_holds_no_frame_is_known_by_its_content(text: bytes) -> None:
+    assert content(piped(text)) == ("text" if text else "nothing")
+
+
+def test_live_frames_arrive_in_less_than_half_a_second_and_the_relay_ends_with_the_run() -> None:
+    writer = Writer("run-1", live=True)
+    writer.train(0, 20)
+    with relaying("run-1") as relay:
+        assert relay.stdout is not None
+        source = RelaySource(Pipe(os.dup(relay.stdout.fileno())))
+        arrived: dict[int, float] = {}
+        sent: dict[int, float] = {}
+
+        def look() -> bool:
+            writer.pump()
+            for _, _, record in source.poll(0.02):
+                if isinstance(record, Heartbeat):
+                    arrived[record.ordinal] = time.monotonic()
+            return source.status.complete
+
+        wait_until(look, interval=0)
+        live = writer.transmitter.live
+        assert live is not None
+        wait_until(lambda: look() and live.viewers, interval=0)
+        for number in range(1, 16):
+            sent[number] = time.monotonic()
+            writer.beat(number)
+            wait_until(lambda number=number: look() and number in arrived, interval=0)
+        # The median: this machine may stop for a while at any time.
+        delays = sorted(arrived[number] - sent[number] for number in sent)
+        assert delays[len(delays) // 2] < 0.3
+        assert source.status.live
+        writer.exit()
+        writer.close()
+        wait_until(lambda: not source.poll(0.05) and relay.poll() is not None, interval=0)
+        assert relay.returncode == 0
+        assert source.status.problem == ""
+
+
+def test_a_run_that_is_only_recorded_is_followed_too() -> None:
+    writer = Writer("run-1")
+    writer.train(0, 20)
+    with relaying("run-1") as relay:
+        assert relay.stdout is not None
+        source = RelaySource(Pipe(os.dup(relay.stdout.fileno())))
+        state = RunState()
+
+        def has(steps: int) -> bool:
+            for number, _, record in source.poll(0.05):
+                state.apply(number, record)
+            return state.primary is not None and state.primary.steps >= steps
+
+        wait_until(lambda: has(20))
+        writer.train(20, 30)
+        wait_until(lambda: has(50))
+    writer.close()
+
+
+def test_nobody_who_reads_ends_the_relay_quietly_even_when_there_is_nothing_to_write() -> None:
+    writer = Writer("run-1", live=True)
+    writer.train(0, 10)
+    with relaying("run-1") as relay:
+        assert relay.stdout is not None and relay.stderr is not None
+        assert relay.stdout.read(4) == MAGIC
+        relay.stdout.close()
+        assert relay.wait(20) == 1
+        assert relay.stderr.read() == b""
+    writer.close()
+
+
+def test_a_relay_whose_reader_has_stopped_does_not_hold_up_the_job_and_loses_nothing() -> None:
+    writer = Writer("run-1", live=True)
+    writer.train(0, 10)
+    with relaying("run-1") as relay:
+        live = writer.transmitter.live
+        assert live is not None and relay.stdout is not None
+        wait_until(lambda: (writer.pump(), live.viewers)[1])
+        began = time.monotonic()
+        writer.train(10, 20_000, block=1)
+        # Ten times the pipe's buffer; a job that waited would wait for ever.
+        assert time.monotonic() - began < 30
+        writer.exit()
+        writer.close()
+        data = relay.stdout.read()
+        assert relay.wait(30) == 0
+    source = RelaySource(piped(data))
+    state = read_all(source)
+    assert state.primary is not None
+    assert state.primary.steps == 20_010
+    assert source.status.gaps == 0
+
+
+def test_only_the_relay_knows_that_a_process_is_gone_and_it_says_so() -> None:
+    writer = Writer("run-1", pid=dead_pid())
+    writer.train(0, 30)
+    writer.close()
+    data = output_of("run-1")
+    events = [record for frame in FrameReader().feed(data) for record in decode_batch(frame.payload)[0]]
+    assert [record.kind for record in events if isinstance(record, Event)] == ["gone"]
+    session = Session(RelaySource(piped(data)))
+    session.load()
+    assert session.entry is not None
+    assert session.entry.state == "died"
+    assert "died" in {finding.kind for finding in session.findings}
+
+
+def test_a_silent_run_of_another_host_is_stale_and_never_died() -> None:
+    writer = Writer("run-1", host="node17")
+    writer.train(0, 30)
+    writer.send(Heartbeat(EPOCH + 3.0, time.time() - 3600, "forward", 0.1, 30))
+    writer.close()
+    data = b"".join(path.read_bytes() for path in sorted(writer.folder.glob("core-*.nts")))
+    session = Session(RelaySource(piped(data)))
+    session.load()
+    assert session.entry is not None
+    assert session.entry.state == "stale"
+    assert "node17" in session.entry.why
+    assert "the pipe has ended" in session.status.problem
+
+
+def test_a_live_run_of_another_host_is_live_by_its_beats_although_its_clock_is_hours_off() -> None:
+    writer = Writer("run-1", host="node17", live=True)
+    writer.train(0, 30)
+    with relaying("run-1") as relay:
+        assert relay.stdout is not None
+        with Session(RelaySource(Pipe(os.dup(relay.stdout.fileno())))) as session:
+            live = writer.transmitter.live
+            assert live is not None
+
+            def is_live() -> bool:
+                writer.pump()
+                writer.send(Heartbeat(EPOCH + 3.0, time.time() - 7200, "forward", 0.1, 30))
+                return session.entry is not None and session.entry.state == "live"
+
+            wait_until(is_live, interval=0.2)
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nothing-like-it"], b"there is no run 'nothing-like-it'"),
+        ([], b"no run is live"),
+    ],
+)
+def test_what_cannot_be_relayed_is_one_line_and_code_2(words: list[str], said: bytes) -> None:
+    done = subprocess.run([NTSTOP, "relay", *words], capture_output=True, timeout=60)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert done.stdout == b""
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff" * 100_000])
+def test_a_pipe_without_frames_is_one_line_and_code_2(data: bytes) -> None:
+    done = subprocess.run([NTSTOP, "-"], input=data, capture_output=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"Traceback" not in done.stderr
+
+
+def test_without_a_terminal_a_piped_run_is_told_as_text() -> None:
+    finished()
+    shell = f"{shlex.quote(NTSTOP)} relay run-1 | {shlex.quote(NTSTOP)} -"
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, timeout=60)
+    assert "finished: it recorded its exit" in done.stdout
+    assert "last 299" in done.stdout
+
+
+def test_in_a_terminal_the_keys_come_from_the_terminal_and_the_frames_from_the_pipe() -> None:
+    writer = Writer("run-1", live=True)
+    writer.train(0, 100)
+    script = f"(echo a banner; exec {shlex.quote(NTSTOP)} relay run-1) | {shlex.quote(NTSTOP)} -"
+    with Terminal(["bash", "-c", f"set -o pipefail; {script}"]) as terminal:
+        terminal.wait_for("step 99")
+        terminal.keys("?")
+        terminal.wait_for("quit the viewer; the training goes on")
+        terminal.keys("Escape")
+        writer.train(100, 50)
+        terminal.wait_for("step 149")
+        terminal.keys("q")
+        # The relay's, which found nobody to read: the viewer's own is 0.
+        terminal.wait_for("exit code 1")
+    writer.close()
+
+
+@pytest.mark.slow
+def test_over_a_real_ssh_the_run_is_followed_to_its_end(tmp_path: Path) -> None:
+    with Sshd(tmp_path / "sshd") as sshd:
+        writer = Writer("run-1", live=True)
+        writer.train(0, 100)
+        environment = [f"{name}={shlex.quote(os.environ[name])}" for name in ("NTSTOP_HOME", "XDG_RUNTIME_DIR")]
+        remote = shlex.join(
+            ["sh", "-c", f"echo a banner; {' '.join(environment)} exec {shlex.quote(NTSTOP)} relay run-1"]
+        )
+        with subprocess.Popen([*sshd.ssh, remote], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:
+            assert ssh.stdout is not None
+            with Session(RelaySource(Pipe(os.dup(ssh.stdout.fileno())))) as session:
+                wait_until(lambda: session.status.complete, what="the recording")
+                live = writer.transmitter.live
+                assert live is not None
+                wait_until(lambda: (writer.pump(), live.viewers)[1])
+                writer.train(100, 50)
+                wait_until(lambda: (p := session.state.primary) is not None and p.steps == 150, what="live steps")
+                writer.exit()
+                writer.close()
+                wait_until(lambda: session.entry is not None and session.entry.state == "finished")
+            ssh.stdout.close()
+            assert ssh.wait(20) == 0
+
+
+@pytest.mark.slow
+def test_over_a_real_ssh_in_a_terminal_q_ends_the_relay_on_the_other_side(tmp_path: Path) -> None:
+    with Sshd(tmp_path / "sshd") as sshd:
+        writer = Writer("run-1", live=True)
+        writer.train(0, 100)
+        environment = [f"{name}={shlex.quote(os.environ[name])}" for name in ("NTSTOP_HOME", "XDG_RUNTIME_DIR")]
+        remote = f"{' '.join(environment)} {shlex.quote(NTSTOP)} relay run-1"
+        # -n: an ssh that reads the terminal too would take keys away from the viewer.
+        ssh = shlex.join([*sshd.ssh[:1], "-n", *sshd.ssh[1:], remote])
+        with Terminal(["bash", "-c", f"{ssh} | {shlex.quote(NTSTOP)} -"]) as terminal:
+            terminal.wait_for("step 99")
+            live = writer.transmitter.live
+            assert live is not None
+            wait_until(lambda: (writer.pump(), live.viewers)[1])
+            terminal.keys("q")
+            terminal.wait_for("exit code 0")
+            wait_until(lambda: (writer.pump(), not live.viewers)[1], what="the relay's end")
+        writer.close()
