@@ -1,12 +1,13 @@
 """Two ranks over gloo, sharded (fsdp) or replicated (ddp): python job_shards.py {fsdp|ddp} PORT RANK.
 
 Prints one JSON line: a digest of the weights, losses and random numbers, how many collectives the group has seen, and
-the gradient norms that the job itself works out.
+the gradient norms by step that the job itself works out: of what is here, and of the whole.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import sys
 from typing import Any
 
@@ -21,6 +22,7 @@ def main(kind: str, port: str, rank: int) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     group: Any = torch.distributed.distributed_c10d._get_default_group()
+    random.seed(5)
     torch.manual_seed(5)
     model: Any = nn.Sequential(nn.Linear(7, 16), nn.Tanh(), nn.Dropout(0.2), nn.Linear(16, 3))
     if kind == "fsdp":
@@ -32,13 +34,16 @@ def main(kind: str, port: str, rank: int) -> None:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     generator = torch.Generator().manual_seed(11 + rank)
-    losses, norms = [], []
+    losses, norms, full = [], [], []
     for _ in range(STEPS):
         loss = model(torch.randn(6, 7, generator=generator)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         gradients = [p.grad.to_local() if kind == "fsdp" else p.grad for p in model.parameters()]
         norms.append([gradient.norm().item() for gradient in gradients])
+        # The whole, as the ranks together know it: a collective of the job's own.
+        whole = [p.grad.full_tensor() if kind == "fsdp" else p.grad for p in model.parameters()]
+        full.append([gradient.norm().item() for gradient in whole])
         optimizer.step()
         losses.append(loss.item())
     digest = digest_of(model, losses)
@@ -50,11 +55,8 @@ def main(kind: str, port: str, rank: int) -> None:
         "digest": digest,
         "collectives": collectives,
         "norms": norms,
-        "names": [name for name, _ in model.named_parameters()],
+        "full": full,
     }
-    if kind == "fsdp":
-        # After the count: the norm of the whole, as the ranks together know it.
-        found["full"] = [parameter.grad.full_tensor().norm().item() for parameter in model.parameters()]
     print(json.dumps(found), flush=True)
     torch.distributed.destroy_process_group()
 
