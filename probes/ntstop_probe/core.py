@@ -162,7 +162,10 @@ class Probe:
         if "torch.optim" in sys.modules:
             self.arm()
         if self.hooks is not None and (model is not None or optimizers):
-            self.hooks.watch(model, *optimizers)
+            try:
+                self.hooks.watch(model, *optimizers)
+            except Exception as error:
+                self.warn("watch", f"watch: {type(error).__name__}: {error}; the job goes on")
 
     def _understood(
         self, name: str, convert: Callable[[Any], _T], value: object, otherwise: _T | None, where: str = "watch:"

@@ -30,6 +30,9 @@ from .settings import HookSettings
 TAKEOVER = 1.0
 """Seconds between two looks whether the training thread is still alive, when another one trains."""
 
+_dynamo_told = False
+"""Once a process: each time costs torch.compile 50 ms and a longer list."""
+
 _clock = time.monotonic
 _is_finite = math.isfinite
 _Tensor = torch.Tensor
@@ -40,7 +43,6 @@ class TorchHooks:
 
     __slots__ = (
         "_batch",
-        "_dynamo_told",
         "_looked",
         "_norm_is_2",
         "_outbox",
@@ -86,7 +88,6 @@ class TorchHooks:
         self.optimizer_steps = 0
         self._norm_is_2 = False
         self._batch: tuple[int | None, int | None] | None = None
-        self._dynamo_told = False
 
     # Who trains
 
@@ -130,10 +131,11 @@ class TorchHooks:
 
     def _skip_in_dynamo(self) -> None:
         """Tell torch.compile, once it is loaded, not to look into the hooks."""
+        global _dynamo_told
         rules = sys.modules.get("torch._dynamo.trace_rules")
-        if rules is None or self._dynamo_told:
+        if rules is None or _dynamo_told:
             return
-        self._dynamo_told = True
+        _dynamo_told = True
         try:
             for name in (__package__, Outbox.__module__):
                 rules.add(name)
