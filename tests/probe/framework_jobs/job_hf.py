@@ -13,7 +13,7 @@ STEPS = 6
 
 
 class Poisoned(Trainer):
-    """From its third step on, the loss is NaN, and the weights stay as they are."""
+    """From its fourth step on, the loss is NaN."""
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -32,7 +32,7 @@ def main(out: str, how: str) -> None:
         per_device_train_batch_size=2,
         gradient_accumulation_steps=2,
         num_train_epochs=1,
-        logging_steps=1 if how == "nan" else 2,
+        logging_steps=STEPS if how == "nan" else 2,
         eval_strategy="no" if how == "nan" else "steps",
         eval_steps=3,
         save_strategy="no" if how == "nan" else "steps",

@@ -1,4 +1,4 @@
-"""Lightning: python job_lightning.py OUT {csv|tensorboard|none|callback}. Prints a digest as JSON."""
+"""Lightning: python job_lightning.py OUT {tensorboard|none|callback}. Prints a digest as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import lightning
 import torch
 from digest_of import digest_of
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.loggers import TensorBoardLogger
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -52,7 +52,7 @@ def main(out: str, how: str) -> None:
     random.seed(0)
     torch.manual_seed(0)
     data = TensorDataset(torch.randn(24, 4))
-    logger = {"csv": CSVLogger(out), "tensorboard": TensorBoardLogger(out)}.get(how, False)
+    logger = TensorBoardLogger(out) if how == "tensorboard" else False
     callbacks = []
     if how == "callback":
         from ntstop_probe.integrations import NtstopLightningCallback
