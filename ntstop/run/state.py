@@ -39,6 +39,7 @@ _STEP_COLUMNS = {
     "epoch": "epoch",
     "samples": "samples",
     "tokens": "tokens",
+    "zero_grads": "zero_grads",
 }
 """Columns of a steps record and the series they go to."""
 
@@ -56,10 +57,10 @@ class RunState:
     """Everything that is known of a run. `apply` takes records in the order of each writer.
 
     Series names: "loss", "loss/1" …, "lr", "lr/0.1" …, "grad_norm", "clip", "loss_scale", "skipped", "micro",
-    "step_time" (s), "phase/<phase>" (s), "epoch", "samples", "tokens"; "host/<field>", "gpu<index>/<field>",
-    "alloc<index>/<field>" and "compile/<field>" with the field names of the wire; and what the user logs, under its own
-    name ("logged/loss" where that is the name of something measured). Their x is the global step where the job has one,
-    else the ordinal; their t is the writer's monotonic clock. Not thread-safe.
+    "step_time" (s), "phase/<phase>" (s), "epoch", "samples", "tokens", "zero_grads"; "host/<field>",
+    "gpu<index>/<field>", "alloc<index>/<field>" and "compile/<field>" with the field names of the wire; and what the
+    user logs, under its own name ("logged/loss" where that is the name of something measured). Their x is the global
+    step where the job has one, else the ordinal; their t is the writer's monotonic clock. Not thread-safe.
     """
 
     def __init__(self) -> None:

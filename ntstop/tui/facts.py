@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ntstop_probe.wire import ProbeStatus
+
 from ..run.process import ProcessState
 from ..session import Session
 from ..sources.base import newer_protocol
@@ -49,6 +51,8 @@ class Facts:
     per_second: float | None = None
     probe_share: float | None = None
     """Cost of the probe as a share of the step time."""
+    sampling: str = ""
+    """How often the probe looks at the layers, and at the phases when that is not in every step."""
     behind: int | None = None
     """Steps the paused picture is behind; None: it is not paused."""
     problem: str = ""
@@ -98,6 +102,7 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
             right.append(Part(f"ETA {duration((facts.total - facts.step) / facts.per_second)}", Ink.TEXT, 50))
     if facts.probe_share is not None:
         right.append(Part(f"probe {percent(facts.probe_share)}", Ink.DIM, 20))
+        right.append(Part(facts.sampling, Ink.DIM, 3))
     return left, right
 
 
@@ -139,6 +144,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         total=hello.total_steps if hello else None,
         per_second=process.rate if process else None,
         probe_share=beat.probe.share if beat else None,
+        sampling=_sampling(beat.probe) if beat else "",
         behind=None if view.frozen is None else round(view.last - view.frozen),
         problem=_problem(session, process),
         stuck=_stuck(process.standing) if process and state == "live" else "",
@@ -186,6 +192,14 @@ def _problem(session: Session, process: ProcessState | None) -> str:
     if process and process.warnings:
         return process.warnings[-1].text
     return f"switched off: {probe.disabled[-1]}" if probe and probe.disabled else ""
+
+
+def _sampling(probe: ProbeStatus) -> str:
+    """ "layers 1/16, timed 1/4"; what is looked at in every step is left out."""
+    if probe.tier == "disarmed":
+        return "disarmed"
+    intervals = (("layers", probe.layer_interval), ("timed", probe.timing_interval))
+    return ", ".join(f"{name} 1/{count(interval)}" for name, interval in intervals if interval and interval > 1)
 
 
 def _stuck(standing: tuple[str, float] | None) -> str:

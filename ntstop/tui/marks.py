@@ -9,11 +9,12 @@ from ..diagnosis.finding import Finding
 from ..run.process import ProcessState
 from .raster.spec import Marker
 
-_KINDS: dict[str, Literal["checkpoint", "epoch", "resume", "mark"]] = {
+_KINDS: dict[str, Literal["checkpoint", "epoch", "resume", "mark", "sampling"]] = {
     "checkpoint": "checkpoint",
     "epoch": "epoch",
     "resume": "resume",
     "mark": "mark",
+    "sampling": "sampling",
 }
 """Events that are drawn. An evaluation shows in its own points."""
 
@@ -21,8 +22,13 @@ _KINDS: dict[str, Literal["checkpoint", "epoch", "resume", "mark"]] = {
 def markers_of(process: ProcessState, findings: Sequence[Finding]) -> list[Marker]:
     """Markers of one process, findings last so that they are drawn over the events; info findings are left out."""
     marks = []
+    tier: object = "full"
     for event in process.events:
         kind = _KINDS.get(event.kind)
+        if kind == "sampling":
+            # An interval that moved is no mark; that something is left out, or comes back, is.
+            before, tier = tier, event.data.get("tier", "full")
+            kind = None if tier == before else kind
         step = event.step if event.step is not None else event.ordinal
         if kind and step is not None:
             marks.append(Marker(float(step), kind))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +31,13 @@ FACTS = Facts(
 
 def status(facts: Facts, width: int, ascii_only: bool = False) -> str:
     return draw_status(*status_parts(facts, ascii_only), width).text()
+
+
+def test_how_often_the_probe_looks_stands_beside_its_cost_where_there_is_room() -> None:
+    facts = replace(FACTS, sampling="layers 1/16, timed 1/4")
+    assert "probe 0.3%  layers 1/16, timed 1/4" in status(facts, 160)
+    assert "layers" not in status(facts, 80)
+    assert "step 12,340" in status(facts, 80)
 
 
 def finding(**changes: object) -> Finding:

@@ -84,7 +84,7 @@ async def test_wide_it_shows_every_pane() -> None:
 async def test_at_80_by_24_it_leaves_out_panes_whole_and_keeps_loss_phases_and_findings() -> None:
     async with opened(feed.training(2000), NARROW) as screen:
         await screen.shows("● LIVE", "step 1,999", "loss", "step time", "data", "findings")
-        assert "layers" not in screen.text and "cores" not in screen.text
+        assert "─ layers" not in screen.text and "cores" not in screen.text
 
 
 async def test_at_20_by_5_it_says_so_and_still_tells_state_step_and_loss() -> None:

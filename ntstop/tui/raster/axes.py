@@ -12,6 +12,7 @@ CELLS_A_TICK = 14
 """Cells between the labels of the x axis, at least."""
 
 MARKERS: dict[str, tuple[str, str, Ink]] = {
+    "sampling": ("┊", ":", Ink.AXIS),
     "mark": ("•", "^", Ink.MARK),
     "epoch": ("╵", "'", Ink.AXIS),
     "eval": ("◆", "v", Ink.MARK),

@@ -67,7 +67,7 @@ class Marker:
     """Something that happened at step `x`: a glyph on the x axis."""
 
     x: float
-    kind: Literal["eval", "checkpoint", "epoch", "resume", "mark", "info", "warning", "critical"] = "mark"
+    kind: Literal["eval", "checkpoint", "epoch", "resume", "mark", "sampling", "info", "warning", "critical"] = "mark"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,38 @@
+"""What is marked on the step axis."""
+
+from __future__ import annotations
+
+from ntstop.run.process import ProcessState, Track
+from ntstop.tui.facts import _sampling
+from ntstop.tui.marks import markers_of
+from ntstop_probe.wire import Event, ProbeStatus
+
+
+def sampling(ordinal: int, tier: str, layers: int | None) -> Event:
+    return Event(float(ordinal), "sampling", ordinal=ordinal, data={"tier": tier, "layers": layers})
+
+
+def test_a_change_of_what_is_measured_is_marked_and_a_mere_interval_is_not() -> None:
+    process = ProcessState(1, Track(None))
+    process.events.extend(
+        [
+            sampling(8, "full", 16),
+            sampling(64, "full", 64),
+            sampling(96, "no layers", None),
+            sampling(128, "timing thinned", None),
+            sampling(160, "timing thinned", None),
+            sampling(900, "full", 64),
+        ]
+    )
+    assert [(marker.x, marker.kind) for marker in markers_of(process, [])] == [
+        (96.0, "sampling"),
+        (128.0, "sampling"),
+        (900.0, "sampling"),
+    ]
+
+
+def test_only_what_is_not_looked_at_in_every_step_is_said() -> None:
+    assert _sampling(ProbeStatus()) == ""
+    assert _sampling(ProbeStatus(layer_interval=1, timing_interval=1)) == ""
+    assert _sampling(ProbeStatus(layer_interval=16, timing_interval=4)) == "layers 1/16, timed 1/4"
+    assert _sampling(ProbeStatus(layer_interval=16, tier="disarmed")) == "disarmed"
