@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import math
 
 import numpy as np
@@ -28,6 +29,9 @@ _LEAP_RANGES = 10.0
 four points the steps come back: no schedule does that, a corrupted counter or a time stamp logged as a step does."""
 _BREAKS_AT_ONCE = 64
 
+_FEW = 16
+"""Up to as many points at a time are copied: an array of each would take ten times the room of its numbers."""
+
 _axes = AxisMaker()
 
 
@@ -48,7 +52,8 @@ class Series:
         self.name = name
         self._chunks: list[tuple[ArrayLike, ArrayLike, ArrayLike]] = []
         self._chunk_points = 0
-        self._single: tuple[list[float], list[float], list[float]] = ([], [], [])
+        self._single = _no_points()
+        """Points that came one by one, or a few at a time."""
         self._raw = Ring(4, RAW_POINTS)
         self._pyramid = Pyramid()
         self._held = 0
@@ -71,6 +76,12 @@ class Series:
 
     def extend(self, x: NDArray[np.generic], y: NDArray[np.generic], t: NDArray[np.generic]) -> None:
         """Add points in order. The arrays, of one length and any numeric type, are kept: do not change them after."""
+        if len(x) <= _FEW:
+            for column, values in zip(self._single, (x, y, t), strict=True):
+                column.extend(values.tolist())
+            if len(self._single[0]) >= _PENDING_CHUNKS:
+                self._settle()
+            return
         if self._single[0]:
             self._chunk_single()
         self._chunks.append((x, y, t))
@@ -185,7 +196,7 @@ class Series:
         xs, ys, ts = self._single
         self._chunks.append((xs, ys, ts))
         self._chunk_points += len(xs)
-        self._single = ([], [], [])
+        self._single = _no_points()
 
     def _settle(self) -> None:
         """Put the points that wait into the ring and the pyramid."""
@@ -311,6 +322,10 @@ class Series:
         if settled.shape[1]:
             self._low = min(self._low, float(settled[_X].min()))
             self._high = max(self._high, float(settled[_X].max()))
+
+
+def _no_points() -> tuple[array.array[float], array.array[float], array.array[float]]:
+    return array.array("d"), array.array("d"), array.array("d")
 
 
 def _as_buckets(points: Table) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from ntstop_probe.wire import PROTOCOL, Frame
 
 from .base import Arrival, SourceError, SourceStatus, newer_protocol
 from .feed import Feed
+from .openfiles import room_for
 from .segments import is_process_folder
 from .subscriber import Subscriber
 
@@ -21,6 +23,12 @@ _DISCOVER_EVERY = 1.0
 """Seconds between two looks for new processes."""
 _NAP = 0.05
 """Seconds between two looks at the files, at least."""
+_MANY = 32
+"""From as many processes on, what is looked at in all of them is looked at less often."""
+_COUNT_EVERY = 0.25
+"""Seconds between two counts of what many processes lack."""
+_DISCOVER_SHARE = 0.02
+"""Share of the time that looking for processes may take, when they are many."""
 _Taken = TypeVar("_Taken", Arrival, Frame)
 
 
@@ -42,11 +50,26 @@ class RunSource:
         self._discover_at = 0.0
         self._strangers = 0
         self._problem = ""
+        self._ordered: list[Feed] = []
+        self._complete = False
+        self._touched: set[Feed] = set()
+        """Those that may have something to give."""
+        self._sweep_at = 0.0
+        self._room = 0
+        """Sockets that may still be opened."""
+        self._counted: tuple[float, SourceStatus] | None = None
 
     @property
     def status(self) -> SourceStatus:
-        """How the reading goes, over all processes."""
+        """How the reading goes, over all processes; of many, up to a quarter of a second old."""
         now = time.monotonic()
+        if self._counted is not None and now < self._counted[0] and len(self._feeds) >= _MANY:
+            return replace(self._counted[1], complete=self._complete)
+        status = self._count(now)
+        self._counted = now + _COUNT_EVERY, status
+        return status
+
+    def _count(self, now: float) -> SourceStatus:
         feeds = list(self._feeds.values())
         counts = [feed.recording.counts for feed in feeds]
         newer = max(filter(None, (feed.decoder.newer for feed in feeds)), default=None)
@@ -60,7 +83,7 @@ class RunSource:
             torn=sum(count.torn for count in counts),
             newer=newer,
             live=any(feed.live(now) for feed in feeds),
-            complete=bool(feeds) and all(feed.complete for feed in feeds),
+            complete=self._complete,
             problem=newer_protocol(newer) if newer is not None else problem,
         )
 
@@ -93,6 +116,7 @@ class RunSource:
         """Look at all recordings with the next `poll`, even while their sockets speak."""
         for feed in self._feeds.values():
             feed.look_now = True
+        self._sweep_at = 0.0
 
     def close(self) -> None:
         """Close the socket."""
@@ -116,29 +140,58 @@ class RunSource:
             self._strangers += 1
         else:
             feed.hear(frame, now)
+            self._touched.add(feed)
 
     def _collect(self, now: float, take: Callable[[Feed, float], list[_Taken]]) -> list[_Taken]:
-        feeds = sorted(self._feeds.values(), key=lambda feed: feed.order)
-        for feed in feeds:
-            # One recording after the other, earlier attempts first, and each before anything live.
-            while not feed.complete:
-                if taken := take(feed, now):
-                    return taken
-        return [item for feed in feeds for item in take(feed, now)]
+        if not self._complete:
+            for feed in self._ordered:
+                # One recording after the other, earlier attempts first, and each before anything live.
+                while not feed.complete:
+                    if taken := take(feed, now):
+                        return taken
+            self._complete = bool(self._ordered)
+        if now >= self._sweep_at or len(self._ordered) < _MANY:
+            self._sweep_at = now + _NAP
+            due = [feed for feed in self._ordered if feed in self._touched or feed.rest(now) <= 0]
+        else:
+            due = sorted(self._touched, key=_order)
+        items = [item for feed in due for item in take(feed, now)]
+        self._touched = {feed for feed in due if feed.rest(now) <= 0}
+        return items
 
     def _discover(self, now: float) -> None:
         """Find new processes, and what the known ones announce anew."""
         if now < self._discover_at:
             return
-        self._discover_at = now + (_DISCOVER_EVERY if self._feeds else 4 * _NAP)
         for folder in self._folders():
             if folder not in self._feeds:
                 self._feeds[folder] = Feed(folder)
-        for feed in self._feeds.values():
-            if feed.refresh() and feed.info is not None:
+        known = [feed for feed in self._feeds.values() if feed.refresh() and feed.info is not None]
+        for feed in known:
+            if feed.info is not None:
                 self._by_writer[feed.info.writer] = feed
-            if self.live:
-                self._connect(feed, now)
+        if known or len(self._ordered) != len(self._feeds):
+            self._ordered = sorted(self._feeds.values(), key=_order)
+            self._complete = bool(self._ordered) and all(feed.complete for feed in self._ordered)
+        if self.live:
+            self._connect_all()
+        took = time.monotonic() - now
+        every = _DISCOVER_EVERY if self._feeds else 4 * _NAP
+        self._discover_at = now + max(every, took / _DISCOVER_SHARE if len(self._feeds) >= _MANY else 0.0)
+
+    def _connect_all(self) -> None:
+        wanted = [feed for feed in self._ordered if feed.info and feed.info.endpoint != feed.connected]
+        if not wanted:
+            return
+        self._room = room_for(len(wanted))
+        for feed in wanted:
+            self._connect(feed)
+        unheard = sum(1 for feed in wanted if feed.connected is None and feed.info and feed.info.endpoint)
+        if unheard and not self._room:
+            self._problem = (
+                f"{unheard:,} of {len(self._ordered):,} processes are read from their recordings only, a second late: "
+                "too many open files (raise the hard limit, ulimit -Hn)"
+            )
 
     def _folders(self) -> list[Path]:
         try:
@@ -152,12 +205,12 @@ class RunSource:
             return []
         return sorted(folder for folder in found if folder in self._feeds or is_process_folder(folder))
 
-    def _connect(self, feed: Feed, now: float) -> None:
+    def _connect(self, feed: Feed) -> None:
         endpoint = feed.info.endpoint if feed.info else None
         if feed.connected is not None and feed.connected != endpoint and self._subscriber is not None:
             self._subscriber.disconnect(feed.connected)
             feed.connected = None
-        if endpoint is None or feed.connected == endpoint:
+        if endpoint is None or feed.connected == endpoint or not self._room:
             return
         if self._subscriber is None:
             try:
@@ -167,3 +220,8 @@ class RunSource:
                 return
         if self._subscriber.connect(endpoint):
             feed.connected = endpoint
+            self._room -= 1
+
+
+def _order(feed: Feed) -> tuple[int, float, str]:
+    return feed.order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +36,27 @@ class Block:
 
 def pooled(blocks: list[Block]) -> tuple[float, float, int]:
     """Mean, variance of the points and number of points of several blocks."""
-    count = sum(block.count for block in blocks)
-    mean = sum(block.total for block in blocks) / count
-    variance = max(0.0, sum(block.squares for block in blocks) / count - mean * mean)
-    return mean, variance, count
+    count, total, squares = 0, 0.0, 0.0
+    for block in blocks:
+        count += block.count
+        total += block.total
+        squares += block.squares
+    mean = total / count
+    return mean, max(0.0, squares / count - mean * mean), count
+
+
+def lowest(blocks: list[Block], length: int, step: int, last: int) -> int | None:
+    """Where the `length` neighbours of the lowest mean begin, of those at 0, `step`, … up to `last`; None without any.
+
+    The sums run on from one window to the next: the whole takes one pass.
+    """
+    totals = [0.0, *accumulate(block.total for block in blocks)]
+    counts = [0, *accumulate(block.count for block in blocks)]
+    return min(
+        range(0, last + 1, step),
+        key=lambda at: (totals[at + length] - totals[at]) / (counts[at + length] - counts[at]),
+        default=None,
+    )
 
 
 class Levels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .divergence import Divergence
-from .levels import Block, Levels, pooled
+from .levels import Block, Levels, lowest, pooled
 
 BLOCKS = 32
 """Blocks of `Levels` that must exist; a curve of fewer than 48 points is too short for "stuck"."""
@@ -30,14 +30,10 @@ def regressed(levels: Levels, initial: float) -> Divergence | None:
         return None
     quarter, eighth = max(len(blocks) // 4, math.ceil(STRETCH / levels.size)), len(blocks) // 8
     late_mean, late_variance, late_count = pooled(blocks[-quarter:])
-    best = None
-    for start in range(0, len(blocks) - quarter - eighth + 1, max(1, eighth // 2)):
-        mean, variance, count = pooled(blocks[start : start + eighth])
-        if best is None or mean < best[0]:
-            best = (mean, variance, count, start)
-    if best is None:
+    start = lowest(blocks, eighth, max(1, eighth // 2), len(blocks) - quarter - eighth)
+    if start is None:
         return None
-    mean, variance, count, start = best
+    mean, variance, count = pooled(blocks[start : start + eighth])
     rise = late_mean - mean
     scale = abs(mean + levels.origin) if mean + levels.origin > 0 else abs(initial - mean - levels.origin)
     error = math.sqrt(late_variance / late_count + variance / count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .levels import Levels, pooled
+from .levels import Levels, lowest, pooled
 
 WORSE_POINTS = 64
 WORSE_RATIO = 0.01
@@ -43,8 +43,8 @@ def unlearned(levels: Levels, initial: float, *, total_points: int | None = None
     quarter, eighth = len(blocks) // 4, max(1, len(blocks) // 8)
     late_mean, late_variance, _ = pooled(blocks[-quarter:])
     level = late_mean + levels.origin
-    best = min(pooled(blocks[start : start + eighth])[0] for start in range(0, len(blocks) - eighth + 1, eighth))
-    best += levels.origin
+    start = lowest(blocks, eighth, eighth, len(blocks) - eighth) or 0
+    best = pooled(blocks[start : start + eighth])[0] + levels.origin
     if best <= 0:
         return None
     found = Unlearned(initial, blocks[0].x0, level, best, blocks[-1].x1, levels.count)
