@@ -31,6 +31,8 @@ from tests.bench.plans import PLANS, WATCHERS, missing
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKER = Path(__file__).with_name("paired_worker.py")
+LOOK = 5.0
+"""Times the watcher's usual account of a step, from which on it has looked at the layers."""
 PATIENCE = 120.0
 """Seconds that a worker may take to start, or for one block."""
 
@@ -42,6 +44,8 @@ class Measured:
     on: list[list[float]] = field(default_factory=list)
     off: list[list[float]] = field(default_factory=list)
     own: list[float] = field(default_factory=list)
+    early: list[float] = field(default_factory=list)
+    """What the watcher says it spent in each step of the blocks, and in each before them."""
     interval: int | None = None
 
     def row(self, bare: Measured) -> dict[str, float | None]:
@@ -61,8 +65,21 @@ class Measured:
             "off beside bare": statistics.median(off) / statistics.median(_flat(bare.off)),
             "own": statistics.median(self.own) if self.own else None,
             "own share": sum(self.own) / sum(on) if self.own else None,
+            "look": self.look(),
             "interval": self.interval,
         }
+
+    def look(self) -> float | None:
+        """Seconds of a step in which the layers were looked at: those that took many times what the others take.
+
+        The very first is left out: it pays for caches and lazy set-up. In so few steps of a large model most looks are
+        among those of the warm-up.
+        """
+        if not self.interval or not self.own:
+            return None
+        usual = statistics.median(self.own)
+        looks = [spent for spent in (*self.early[1:], *self.own) if spent > LOOK * usual]
+        return statistics.median(looks) if looks else None
 
 
 class Worker:
@@ -145,7 +162,8 @@ def measure(workload: str, watchers: list[str], rounds: int, home: Path) -> dict
             folder = home / f"{workload}-{watchers.index(name)}"
             folder.mkdir()
             workers[name] = Worker(name, workload, folder)
-            workers[name].block("on", plan.warm_up, 0)
+            warm_up = workers[name].block("on", 0, plan.warm_up)
+            measured[name].early += [own for own in warm_up["own"] if own is not None]
         for turn in range(rounds):
             for name, worker in workers.items():
                 for state in ("off", "on") if turn % 2 else ("on", "off"):
@@ -189,7 +207,7 @@ def _duration(seconds: float, signed: bool = False) -> str:
 
 
 def _with_error(value: float, error: float) -> str:
-    return f"{_duration(value, signed=True)} ± {_duration(error)}"
+    return f"{_duration(value, signed=True)} ± {'?' if error != error else _duration(error)}"
 
 
 HEADER = ("workload", "watched by", "step, median", "p99.5", "added", "ratio", "added, mean")
@@ -229,8 +247,15 @@ def show(table: dict[str, dict[str, dict[str, Any]]], markdown: bool) -> None:
     for workload, rows in table.items():
         for name, row in rows.items():
             off = f"{workload}, {name}: switched off a step takes {row['off beside bare']:.3f} of bare"
-            own = "" if row["own"] is None else f"; by its own account {_duration(row['own'])} a step, "
-            print(off + (own and f"{own}{100 * row['own share']:.2f} % of all steps"))
+            own = ""
+            if row["own"] is not None:
+                own = (
+                    f"; by its own account {_duration(row['own'])} a step, {100 * row['own share']:.2f} % of all steps"
+                )
+            if row["look"] is not None:
+                share = 100 * (row["own"] + row["look"] / row["interval"]) / row["step"]
+                own += f"; a look {_duration(row['look'])} every {row['interval']} steps, {share:.2f} % with it"
+            print(off + own)
 
 
 def main() -> None:

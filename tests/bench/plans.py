@@ -33,9 +33,9 @@ class Plan:
 
 
 PLANS = {
-    "mlp": Plan(400, 5, 40, 120, 1000, 0.5),
-    "transformer": Plan(10, 1, 3, 16, 20, 0.6),
-    "gpt2": Plan(9, 0, 1, 6, 4, 2.8),
+    "mlp": Plan(400, 5, 40, 100, 1000, 0.5),
+    "transformer": Plan(10, 1, 3, 12, 20, 0.6),
+    "gpt2": Plan(9, 0, 1, 4, 4, 2.8),
 }
 
 
