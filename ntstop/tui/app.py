@@ -26,7 +26,7 @@ class NtstopApp(App[int], inherit_bindings=False):
     AUTO_FOCUS = None
 
     def __init__(self, session: Session, *, title: str | None = None, output_path: str | None = None) -> None:
-        super().__init__()
+        super().__init__(driver_class=terminal.Driver)
         self.session = session
         self.run_title = title
         self.output_path = output_path
@@ -62,7 +62,7 @@ class NtstopApp(App[int], inherit_bindings=False):
 
     def action_picture(self) -> None:
         """Write the screen to `ntstop-<time>.svg` and `.txt` in the current folder."""
-        path = Path.cwd() / time.strftime("ntstop-%Y%m%d-%H%M%S.svg")
+        path = Path(time.strftime("ntstop-%Y%m%d-%H%M%S.svg"))
         try:
             path.write_text(self.export_screenshot(title="ntstop"), encoding="utf-8")
             path.with_suffix(".txt").write_text(screen_text(self.screen), encoding="utf-8")

@@ -1,7 +1,7 @@
 """The terminal as a thing that can be small, poor, taken away or shut.
 
-Textual leaves the screen in application mode on SIGTERM, and its input thread spins when the terminal is gone and
-SIGHUP was ignored (`nohup`): both are dealt with here.
+Textual leaves the screen in application mode on SIGTERM, its input thread spins when the terminal is gone and SIGHUP
+was ignored (`nohup`), and it ends with a traceback on a byte that is no UTF-8: all are dealt with here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
 
 SMALLEST = (40, 10)
 """Columns and rows below which nothing is drawn but a line of text."""
 _GONE_SECONDS = 3.0
 """How long an orderly exit may take once the terminal is gone."""
+
+
+class Driver(LinuxDriver):
+    """Textual's own, but whatever is typed or pasted, down to single bytes, does not end the app."""
+
+    def run_input_thread(self) -> None:
+        """Read until the app ends; a piece of input that cannot be understood is lost, and reading goes on."""
+        while not self.exit_event.is_set():
+            try:
+                super().run_input_thread()
+            except OSError:
+                raise
+            except Exception:
+                # A pause, lest something that fails at once keeps a core busy.
+                self.exit_event.wait(0.1)
 
 
 def is_ascii_only(environ: Mapping[str, str] = os.environ) -> bool:
