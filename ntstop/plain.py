@@ -22,6 +22,8 @@ _PHASE_STEPS = 64
 """A phase older than both is told in place of the rate."""
 _SHOWN = ("loss", "lr", "grad_norm", "step_time")
 _NOT_SHOWN = ("clip", "loss_scale", "skipped", "micro", "epoch", "samples", "tokens")
+_MOST_LOGGED = 50
+"""Curves of the user's own that are printed: some jobs log a name for every step."""
 _SAMPLES = re.compile(r"(lr|phase|host|gpu\d+|alloc\d+|compile)/")
 
 
@@ -96,9 +98,11 @@ def _curves(process: ProcessState) -> Iterator[str]:
     """The probe's main curves, then what the user logs."""
     series = process.series
     others = sorted(name for name in series if name not in (*_SHOWN, *_NOT_SHOWN) and not _SAMPLES.match(name))
-    for name in (*_SHOWN, *others):
+    for name in (*_SHOWN, *others[:_MOST_LOGGED]):
         if name in series and series[name].count:
             yield _curve(name, series[name]) + (_averaged(process) if name == "loss" else "")
+    if len(others) > _MOST_LOGGED:
+        yield f"{'…':<10} and {len(others) - _MOST_LOGGED:,} more curves"
 
 
 def _averaged(process: ProcessState) -> str:

@@ -8,14 +8,15 @@ from numpy.typing import NDArray
 Table = NDArray[np.float64]
 """One row a quantity, one column a point or bucket, oldest first."""
 
-_FIRST_ALLOCATION = 64
+_FIRST_ALLOCATION = 16
 
 
 class Ring:
-    """The newest `capacity` columns of `rows` float64 rows. Memory grows by doubling up to the capacity."""
+    """The newest `capacity` columns of `rows` float64 rows. Memory grows by doubling up to the capacity, from none:
+    some jobs log a hundred thousand names, once each."""
 
     def __init__(self, rows: int, capacity: int) -> None:
-        self._table = np.empty((rows, min(_FIRST_ALLOCATION, capacity)))
+        self._table = np.empty((rows, 0))
         self._capacity = capacity
         self._start = 0
         self._size = 0
@@ -36,6 +37,8 @@ class Ring:
     def append(self, block: Table) -> None:
         """Add the columns of `block`; the oldest fall out once there are more than `capacity`."""
         count = block.shape[1]
+        if not count:
+            return
         if count >= self._capacity:
             self._table = np.ascontiguousarray(block[:, -self._capacity :])
             self._start, self._size = 0, self._capacity
@@ -58,6 +61,8 @@ class Ring:
     def last(self, count: int) -> Table:
         """The newest `count` columns (all, where there are fewer), oldest first; not to be written to."""
         count = min(count, self._size)
+        if not count:
+            return self._table[:, :0]
         width = self._table.shape[1]
         begin = (self._start + self._size - count) % width
         end = begin + count
@@ -78,6 +83,7 @@ class Ring:
         width = self._table.shape[1]
         if needed <= width or width == self._capacity:
             return
+        width = width or min(_FIRST_ALLOCATION, self._capacity)
         while width < needed and width < self._capacity:
             width = min(2 * width, self._capacity)
         # Below its capacity the ring has never wrapped, so the columns lie in order from 0.

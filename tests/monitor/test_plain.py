@@ -13,7 +13,7 @@ import pytest
 
 from ntstop.plain import overview
 from ntstop.session import Session
-from ntstop_probe.wire import Heartbeat, ProbeStatus
+from ntstop_probe.wire import Heartbeat, ProbeStatus, Scalars
 
 from ..helpers import wait_until
 from .writer import EPOCH, Writer, column, steps
@@ -100,3 +100,18 @@ def test_a_loss_that_is_the_mean_of_micro_batches_says_so() -> None:
     writer = Writer()
     writer.send(msgspec.structs.replace(steps(0, [1.0] * 10), micro=column("i4", [4] * 10)))
     assert shown(writer)["loss"].endswith("mean of 4 backward passes a step")
+
+
+def test_a_job_that_logs_a_name_for_every_step_is_shown_in_a_few_lines_and_little_memory() -> None:
+    writer = Writer()
+    names = 3000
+    for number in range(names):
+        writer.send(Scalars(EPOCH + number, number, number, {f"loss at step {number}": 1.0}))
+    session = Session(writer.run)
+    session.load()
+    lines = overview(session).splitlines()
+    assert len(lines) < 100
+    assert f"and {names - 50:,} more curves" in "\n".join(lines)
+    process = session.state.primary
+    assert process is not None
+    assert sum(series.nbytes for series in process.series.values()) < names * 2048
