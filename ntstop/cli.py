@@ -6,12 +6,15 @@ import io
 import os
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ntstop import __version__
 from ntstop.demo.fault_names import FAULTS
+
+if TYPE_CHECKING:
+    from ntstop.commands.target import LogOptions
 
 PASS_ON = {"allow_interspersed_args": False}
 """For a command that takes another command: what stands behind its first word is the other's."""
@@ -50,17 +53,41 @@ def ntstop(ctx: click.Context) -> int:
     return open_newest()
 
 
+_role = click.option(
+    "--role", "roles", multiple=True, metavar="NAME=ROLE", help="Of a log: what a metric is, such as mlm=train_loss."
+)
+_pattern = click.option("--pattern", metavar="REGEX", help="Of a text: named groups say what its lines hold.")
+
+
 @click.command("ntstop RUN")
 @click.argument("run")
-def open_run(run: str) -> int:
-    """Open a run by id, unique prefix or folder; `-` reads the frames of `ntstop relay` from standard input."""
+@_role
+@_pattern
+def open_run(run: str, roles: tuple[str, ...], pattern: str | None) -> int:
+    """Open a run by id, unique prefix or folder, or a log of another tool by its path.
+
+    `-` reads the frames of `ntstop relay`, or what a training prints, from standard input.
+    """
+    options = _log_options(roles, pattern)
     if run == "-":
         from ntstop.commands.stdin import open_stdin
 
-        return open_stdin()
+        return open_stdin(options)
     from ntstop.commands.open import open_target
 
-    return open_target(run)
+    return open_target(run, options)
+
+
+def _log_options(roles: tuple[str, ...], pattern: str | None) -> LogOptions | None:
+    if not roles and pattern is None:
+        return None
+    from ntstop.commands.target import log_options
+    from ntstop.sources.base import SourceError
+
+    try:
+        return log_options(roles, pattern)
+    except SourceError as error:
+        raise click.ClickException(str(error)) from error
 
 
 @ntstop.command("ls")
@@ -118,14 +145,16 @@ def relay(run: str | None) -> int:
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--json", "style", flag_value="json", help="One JSON object a target, one a line.")
 @click.option("--md", "style", flag_value="md", help="Cards in Markdown.")
-def diagnose(targets: tuple[str, ...], style: str | None) -> int:
-    """Say what is wrong with runs, with numbers.
+@_role
+@_pattern
+def diagnose(targets: tuple[str, ...], style: str | None, roles: tuple[str, ...], pattern: str | None) -> int:
+    """Say what is wrong with runs, or with logs of other tools, with numbers.
 
     Exits 0 with nothing at warning or above, 1 with something, 2 when a target can't be read.
     """
     from ntstop.commands.diagnose import diagnose
 
-    return diagnose(targets, style or "text")
+    return diagnose(targets, style or "text", _log_options(roles, pattern))
 
 
 def main(arguments: list[str] | None = None) -> None:

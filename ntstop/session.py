@@ -15,6 +15,8 @@ from ntstop.run.state import RunState
 from ntstop.sources import runs
 from ntstop.sources.base import Arrival, Source, SourceError, SourceStatus
 from ntstop.sources.live import RunSource
+from ntstop.sources.logs.printed import TextSource
+from ntstop.sources.logs.source import LogSource
 from ntstop.sources.stdio import RelaySource
 from ntstop_probe.wire import Record
 
@@ -94,6 +96,11 @@ class Session:
         """The diagnosis engine."""
         return self._engine
 
+    @property
+    def is_log(self) -> bool:
+        """Whether what is read is the log of another tool."""
+        return isinstance(self._source, LogSource | TextSource)
+
     def start(self) -> None:
         """Begin to read, in a thread of its own. Once only."""
         self._thread = threading.Thread(target=self._run, name="ntstop-reader", daemon=True)
@@ -110,7 +117,9 @@ class Session:
         if isinstance(self._source, RunSource):
             self._source.live = False
         # What has been recorded is on its way through a pipe, while a file has it now.
-        is_pipe = isinstance(self._source, RelaySource)
+        is_pipe = isinstance(self._source, RelaySource | TextSource)
+        if isinstance(self._source, LogSource):
+            self._source.live = False
         try:
             while (arrivals := self._source.poll(_POLL if is_pipe else 0.0)) or (
                 is_pipe and not self._source.status.complete
@@ -212,6 +221,8 @@ class Session:
         if self._heard is not None and isinstance(self._source, RelaySource):
             with self.lock:
                 return self._heard.entry(self.state, self._source.gone)
+        if isinstance(self._source, LogSource | TextSource):
+            return self._source.evidence()
         return None
 
     def _fail(self, text: str) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from ntstop.commands.target import LogOptions, sources_of
 from ntstop.diagnosis import card
 from ntstop.diagnosis.report import Report, RunInfo, exit_code, line, report, reproduction_of
 from ntstop.session import Session
-from ntstop.sources import runs
-from ntstop.sources.base import SourceError
+from ntstop.sources.base import Source, SourceError
+from ntstop.sources.logs.source import LogSource
 from ntstop.tui import text
 
 UNREADABLE = 2
 
 
-def diagnose(targets: Sequence[str], style: str) -> int:
-    """Print a report of each target in the `style` "text", "json" or "md".
+def diagnose(targets: Sequence[str], style: str, options: LogOptions | None = None) -> int:
+    """Print a report of each target in the `style` "text", "json" or "md"; of a folder with several logs, of each.
 
     Returns 0 with nothing at warning or above, 1 with something, 2 when a target cannot be read: that one gets a line
     on stderr, and the others are reported all the same.
@@ -25,14 +27,28 @@ def diagnose(targets: Sequence[str], style: str) -> int:
     worst = 0
     for target in targets:
         try:
-            session = _read(target)
+            found = sources_of(target, options or LogOptions())
         except SourceError as error:
             click.echo(f"ntstop: {error}", err=True)
             worst = UNREADABLE
             continue
-        click.echo(render(target, session, style))
-        worst = max(worst, exit_code(session.findings))
+        for source in found:
+            worst = max(worst, _diagnose(_name(target, source), source, style))
     return worst
+
+
+def _diagnose(target: str, source: Path | Source, style: str) -> int:
+    try:
+        session = _read(source)
+    except SourceError as error:
+        click.echo(f"ntstop: {error}", err=True)
+        return UNREADABLE
+    click.echo(render(target, session, style))
+    return exit_code(session.findings)
+
+
+def _name(target: str, source: Path | Source) -> str:
+    return str(source.target.path) if isinstance(source, LogSource) else target
 
 
 def run_info(session: Session) -> RunInfo:
@@ -44,7 +60,7 @@ def run_info(session: Session) -> RunInfo:
     return RunInfo(
         id=entry.id if entry else session.state.run,
         state=entry.state if entry else "stale",
-        source="live" if entry and entry.active else "recording",
+        source="log" if session.is_log else "live" if entry and entry.active else "recording",
         ranks=len(session.state.ranks),
         first_step=int(min(firsts)) if firsts else None,
         last_step=int(max(lasts)) if lasts else None,
@@ -54,8 +70,8 @@ def run_info(session: Session) -> RunInfo:
     )
 
 
-def _read(target: str) -> Session:
-    session = Session(runs.resolve(target).path)
+def _read(source: Path | Source) -> Session:
+    session = Session(source)
     session.load()
     if session.error:
         raise SourceError(session.error)

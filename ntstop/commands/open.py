@@ -9,16 +9,24 @@ import click
 
 from ntstop.commands import screen
 from ntstop.commands.ls import table
+from ntstop.commands.target import LogOptions, logs_of
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
+from ntstop.sources.logs.source import LogSource, LogTarget
+from ntstop.tui import text
 
+_SHOWN_LOGS = 50
 _POLL = 0.5
 """Seconds from one look for a live run to the next."""
 
 
-def open_target(target: str) -> int:
-    """Open the run with this id, beginning of an id, or folder; returns the viewer's exit code."""
+def open_target(target: str, options: LogOptions | None = None) -> int:
+    """Open the run with this id, beginning of an id, or folder, or a log; returns the viewer's exit code."""
+    options = options or LogOptions()
     try:
+        logs = logs_of(target, options)
+        if logs:
+            return screen.view(LogSource(logs[0] if len(logs) == 1 else _choose_log(logs), options.roles))
         entry = runs.resolve(target)
     except SourceError as error:
         raise click.ClickException(str(error)) from error
@@ -56,3 +64,17 @@ def _choose(entries: list[runs.RunEntry]) -> runs.RunEntry:
         click.echo(f"{number:>3} {line}", err=True)
     number = click.prompt("which", default=1, type=click.IntRange(1, len(entries)), err=True)
     return entries[number - 1]
+
+
+def _choose_log(logs: list[LogTarget]) -> LogTarget:
+    """Let the user take one of several logs, newest first; without a keyboard the newest is taken."""
+    if not sys.stdin.isatty():
+        click.echo(f"ntstop: {len(logs)} logs are there; this is the newest, {logs[0].path}", err=True)
+        return logs[0]
+    now = time.time()
+    for number, log in enumerate(logs[:_SHOWN_LOGS], 1):
+        click.echo(
+            f"{number:>3} {text.duration(max(0.0, now - log.modified)):>7} ago  {text.safe(str(log.path))}", err=True
+        )
+    number = click.prompt("which", default=1, type=click.IntRange(1, min(len(logs), _SHOWN_LOGS)), err=True)
+    return logs[number - 1]

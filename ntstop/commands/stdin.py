@@ -8,27 +8,32 @@ import sys
 import click
 
 from ntstop.commands import screen
+from ntstop.commands.target import LogOptions
+from ntstop.sources.logs.printed import TextSource
 from ntstop.sources.pipe import Pipe
 from ntstop.sources.stdio import RelaySource, content
 
 _TERMINAL = "/dev/tty"
 
 
-def open_stdin() -> int:
-    """Show the run whose frames come through standard input; returns the viewer's exit code.
+def open_stdin(options: LogOptions | None = None) -> int:
+    """Show the run whose frames, or printed numbers, come through standard input; returns the viewer's exit code.
 
     The screen appears with the first byte, for an ssh may ask for a password before. The keyboard is the terminal.
     """
     if sys.stdin is None or sys.stdin.isatty():
-        raise click.ClickException("nothing is piped in; try: ssh -n NODE ntstop relay RUN | ntstop -")
+        raise click.ClickException(
+            "nothing is piped in; try: ssh -n NODE ntstop relay RUN | ntstop -, or python train.py 2>&1 | ntstop -"
+        )
     pipe = Pipe(os.dup(sys.stdin.fileno()))
     kind = content(pipe)
-    if kind != "frames":
-        what = "nothing came through the pipe" if kind == "nothing" else "no frames in what came through the pipe"
-        raise click.ClickException(f"{what}; it takes: ssh -n NODE ntstop relay RUN | ntstop -")
+    if kind == "nothing":
+        raise click.ClickException("nothing came through the pipe; it takes: ssh -n NODE ntstop relay RUN | ntstop -")
+    options = options or LogOptions()
+    source = RelaySource(pipe) if kind == "frames" else TextSource(pipe, options.roles, options.pattern)
     if sys.stdout.isatty():
         _take_keyboard()
-    return screen.view(RelaySource(pipe))
+    return screen.view(source)
 
 
 def _take_keyboard() -> None:
