@@ -15,6 +15,7 @@ from ntstop.run.state import RunState
 from ntstop.sources import runs
 from ntstop.sources.base import Arrival, Source, SourceError, SourceStatus
 from ntstop.sources.live import RunSource
+from ntstop.sources.watch import RunWatch
 from ntstop.sources.logs.printed import TextSource
 from ntstop.sources.logs.source import LogSource
 from ntstop.sources.stdio import RelaySource
@@ -24,6 +25,8 @@ _POLL = 0.25
 """Seconds that the reader waits for news at most; what `stop` waits for."""
 _EVIDENCE_EVERY = 1.0
 """Seconds between two looks at whether the processes live."""
+_EVIDENCE_SHARE = 0.05
+"""Share of the reader's time these looks may take, when there are a thousand processes."""
 _HOLD = 0.01
 """Seconds that the lock is held at a time while many records are applied, so that the screen can look between."""
 _YIELD = 0.0005
@@ -76,6 +79,7 @@ class Session:
         """How often somebody has asked whether all is read."""
         self._answered = 0
         """The last of these questions that is answered with yes."""
+        self._watch = RunWatch(self.path) if self.path is not None else None
         self._evidence_at = 0.0
         self._gone: set[int] = set()
 
@@ -197,11 +201,14 @@ class Session:
         """Find out whether the processes live, and tell the engine of those that died."""
         if now < self._evidence_at:
             return
-        self._evidence_at = now + _EVIDENCE_EVERY
+        begin = time.perf_counter()
         try:
             entry = self._find_evidence()
         except SourceError:
             return
+        finally:
+            took = time.perf_counter() - begin
+            self._evidence_at = now + max(_EVIDENCE_EVERY, took / _EVIDENCE_SHARE)
         if entry is None:
             return
         self.entry = entry
@@ -216,8 +223,8 @@ class Session:
                     self._engine.process_gone(writer, process.why)
 
     def _find_evidence(self) -> runs.RunEntry | None:
-        if self.path is not None:
-            return runs.read_run(self.path)
+        if self._watch is not None:
+            return self._watch.look()
         if self._heard is not None and isinstance(self._source, RelaySource):
             with self.lock:
                 return self._heard.entry(self.state, self._source.gone)

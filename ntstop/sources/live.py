@@ -143,13 +143,8 @@ class RunSource:
             self._touched.add(feed)
 
     def _collect(self, now: float, take: Callable[[Feed, float], list[_Taken]]) -> list[_Taken]:
-        if not self._complete:
-            for feed in self._ordered:
-                # One recording after the other, earlier attempts first, and each before anything live.
-                while not feed.complete:
-                    if taken := take(feed, now):
-                        return taken
-            self._complete = bool(self._ordered)
+        if not self._complete and (items := self._catch_up(now, take)):
+            return items
         if now >= self._sweep_at or len(self._ordered) < _MANY:
             self._sweep_at = now + _NAP
             due = [feed for feed in self._ordered if feed in self._touched or feed.rest(now) <= 0]
@@ -157,6 +152,17 @@ class RunSource:
             due = sorted(self._touched, key=_order)
         items = [item for feed in due for item in take(feed, now)]
         self._touched = {feed for feed in due if feed.rest(now) <= 0}
+        return items
+
+    def _catch_up(self, now: float, take: Callable[[Feed, float], list[_Taken]]) -> list[_Taken]:
+        """One recording after the other, earlier attempts first, and each before anything live; a burst at a time."""
+        items: list[_Taken] = []
+        for feed in self._ordered:
+            while not feed.complete:
+                items += take(feed, now)
+                if items and time.monotonic() - now > _NAP:
+                    return items
+        self._complete = bool(self._ordered)
         return items
 
     def _discover(self, now: float) -> None:

@@ -143,11 +143,11 @@ def read_run(path: Path) -> RunEntry:
     path = path.absolute()
     try:
         if is_process_folder(path):
-            processes = [_read_process(path, now)]
+            processes = [read_process(path, now)]
         else:
             with os.scandir(path) as found:
                 folders = sorted(Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False))
-            processes = [_read_process(folder, now) for folder in folders if is_process_folder(folder)]
+            processes = [read_process(folder, now) for folder in folders if is_process_folder(folder)]
     except PermissionError as error:
         raise SourceError(f"{path}: permission denied (only its owner may read a run)") from error
     except OSError as error:
@@ -162,11 +162,15 @@ def _read_or_say(path: Path) -> RunEntry:
         return RunEntry(_name(path), path, state="stale", why=str(error), problem=str(error))
 
 
-def _read_process(folder: Path, now: float) -> ProcessEntry:
+def read_process(folder: Path, now: float, length: int = 65_536) -> ProcessEntry:
+    """The entry of one process, from `length` bytes at the end of its recording, or more until there are steps.
+
+    Raises `SourceError` when it is newer than this reader.
+    """
     info = _info(folder)
     if info is not None and info.protocol > PROTOCOL:
         raise SourceError(f"{folder}: {newer_protocol(info.protocol)}")
-    tail = read_tail(folder)
+    tail = read_tail(folder, length)
     if tail.newer is not None:
         raise SourceError(f"{folder}: {newer_protocol(tail.newer)}")
     last_activity = max(

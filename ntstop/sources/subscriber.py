@@ -6,7 +6,16 @@ import os
 
 import zmq
 
-from ntstop_probe.wire import HEADER_SIZE, MAX_PAYLOAD, STREAM_CORE, STREAM_LAYERS, Frame, FrameReader, stream_prefix
+from ntstop_probe.wire import (
+    HEADER_SIZE,
+    MAX_PAYLOAD,
+    STREAM_CORE,
+    STREAM_LAYERS,
+    Frame,
+    FrameReader,
+    decode_frame,
+    stream_prefix,
+)
 
 HIGH_WATER = 4096
 """Frames that wait for us, for each process; what is beyond is read from its recording."""
@@ -63,6 +72,9 @@ class Subscriber:
         self._context.destroy(linger=0)
 
     def _decode(self, message: bytes) -> list[Frame]:
+        frame = decode_frame(message)
+        if frame is not None:
+            return [frame]
         reader = FrameReader()
         frames = reader.feed(message) + reader.finish()
         if len(frames) != 1 or reader.corrupt:

@@ -25,6 +25,8 @@ from .segments import segments
 from .soundness import is_sound
 
 _TAIL = 64 * 1024
+_HEADS = (8 * 1024, 256 * 1024)
+"""Bytes in which the first step is looked for: in a few, then in many."""
 _RATE_STEPS = 64
 """Newest steps that the rate is measured over, as on the screen: the last block may be a step with a checkpoint."""
 _MOST = 1024 * 1024
@@ -57,15 +59,18 @@ class Tail:
         return len(self.durations) / sum(self.durations) if self.durations else None
 
 
-def read_tail(folder: Path) -> Tail:
-    """Look at the ends of the core stream of a process folder. Raises `SourceError` where that is not permitted."""
+def read_tail(folder: Path, length: int = _TAIL) -> Tail:
+    """Look at the ends of the core stream of a process folder, at `length` bytes of it first.
+
+    Raises `SourceError` where that is not permitted.
+    """
     tail = Tail()
     numbers = segments(folder, "core")
     for number in reversed(numbers[-2:]):
         path = folder / registry.segment_name("core", number)
         try:
             modified = path.stat().st_mtime
-            _read_end(path, tail)
+            _read_end(path, tail, length)
         except OSError:
             continue
         tail.written = max(tail.written or 0.0, modified)
@@ -76,10 +81,9 @@ def read_tail(folder: Path) -> Tail:
     return tail
 
 
-def _read_end(path: Path, tail: Tail) -> None:
+def _read_end(path: Path, tail: Tail, length: int) -> None:
     """Take in the last records of a segment, of more and more of it until there are steps among them."""
     size = path.stat().st_size
-    length = _TAIL
     while True:
         start = max(0, size - length)
         with os.fdopen(registry.open_file(path), "rb") as file:
@@ -129,15 +133,16 @@ def _take_steps(block: Steps, tail: Tail) -> None:
 
 
 def _first_step(path: Path) -> int | None:
-    try:
-        with os.fdopen(registry.open_file(path), "rb") as file:
-            records = _records(file.read(_TAIL * 4))
-    except OSError:
-        return None
-    for record in records:
-        if isinstance(record, Steps):
-            first = _edge(record.step, 0)
-            return int(first) if first is not None else record.ordinal
+    for length in _HEADS:
+        try:
+            with os.fdopen(registry.open_file(path), "rb") as file:
+                records = _records(file.read(length))
+        except OSError:
+            return None
+        for record in records:
+            if isinstance(record, Steps):
+                first = _edge(record.step, 0)
+                return int(first) if first is not None else record.ordinal
     return None
 
 

@@ -17,6 +17,7 @@ from ntstop_probe.wire import (
     STREAM_LAYERS,
     Frame,
     FrameReader,
+    decode_frame,
     encode_frame,
     stream_prefix,
 )
@@ -167,3 +168,14 @@ def test_a_payload_over_the_limit_is_refused_by_the_writer() -> None:
 def test_every_frame_of_a_stream_begins_with_its_prefix() -> None:
     assert encode_frame(STREAM_CORE, 1, 1, b"").startswith(stream_prefix(STREAM_CORE))
     assert not encode_frame(STREAM_LAYERS, 1, 1, b"").startswith(stream_prefix(STREAM_CORE))
+
+
+@given(st.binary(max_size=200), st.integers(0, 3), st.data())
+def test_whole_message_is_a_frame_or_nothing(payload: bytes, stream: int, data: st.DataObject) -> None:
+    message = encode_frame(stream, 7, 9, payload)
+    assert decode_frame(message) == Frame(stream, 7, 9, payload)
+    assert decode_frame(message[:-1]) is None and decode_frame(message + b"x") is None
+    at = data.draw(st.integers(0, len(message) - 1))
+    flipped = bytearray(message)
+    flipped[at] ^= 1 << data.draw(st.integers(0, 7))
+    assert decode_frame(bytes(flipped)) is None

@@ -13,6 +13,7 @@ from .frames import (
     STREAM_LAYERS,
     Frame,
     FrameReader,
+    decode_frame,
     encode_frame,
     stream_prefix,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "Stack",
     "Steps",
     "decode_batch",
+    "decode_frame",
     "encode_batch",
     "encode_frame",
     "pack",

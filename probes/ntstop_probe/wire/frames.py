@@ -56,6 +56,23 @@ def stream_prefix(stream: int) -> bytes:
     return MAGIC + bytes((VERSION, stream))
 
 
+def decode_frame(message: bytes) -> Frame | None:
+    """The frame of this version that `message` is, from first to last byte; None when it is anything else."""
+    if len(message) < HEADER_SIZE:
+        return None
+    magic, version, stream, _, writer, sequence, length, payload_crc = _BODY.unpack_from(message)
+    (header_crc,) = _CRC.unpack_from(message, _BODY.size)
+    if (
+        magic != MAGIC
+        or version != VERSION
+        or length != len(message) - HEADER_SIZE
+        or crc32(message[: _BODY.size]) != header_crc
+    ):
+        return None
+    payload = message[HEADER_SIZE:]
+    return Frame(stream, writer, sequence, payload) if crc32(payload) == payload_crc else None
+
+
 class FrameReader:
     """Cuts a stream of bytes into frames, whatever the pieces it arrives in.
 
