@@ -257,6 +257,8 @@ def places() -> list[Any]:
         clip_grad._clip_grads_with_norm_,
         torch.amp.GradScaler.__dict__["scale"],
         torch.amp.GradScaler.__dict__["step"],
+        torch.optim.Optimizer.__dict__["zero_grad"],
+        torch.nn.Module.__dict__["zero_grad"],
         dict(optimizer._global_optimizer_pre_hooks),
         dict(optimizer._global_optimizer_post_hooks),
     ]
@@ -268,8 +270,8 @@ def test_disarming_puts_back_the_very_functions_that_were_there() -> None:
         assert probe.hooks.missing == []
         assert all(now is not then and now != then for now, then in zip(places(), before, strict=True))
     after = places()
-    assert all(now is then for now, then in zip(after[:6], before[:6], strict=True))
-    assert after[6:] == before[6:]
+    assert all(now is then for now, then in zip(after[:8], before[:8], strict=True))
+    assert after[8:] == before[8:]
 
 
 def test_disarming_in_the_middle_of_training_leaves_training_alone() -> None:
@@ -297,7 +299,7 @@ def test_a_hook_that_fails_switches_off_the_hooks_and_nothing_else(place: str, m
         monkeypatch.setattr(probe.hooks._hooks.machine.__class__, place, broken)
         losses = train(model, optimizer, loader())
         assert len(losses) == 4
-        assert places()[:6] == before[:6]
+        assert places()[:8] == before[:8]
     assert [warning.text for warning in probe.events("warning")] == [
         "the hooks switched themselves off: "
         + {"n": "DataLoader", "b": "backward", "o": "optimizer"}[place[0]]

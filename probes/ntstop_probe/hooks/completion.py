@@ -39,7 +39,7 @@ class Completion:
 
     def step(self, row: StepRow, readings: Readings, sample: LayerSample | None = None) -> None:
         """A step has closed. `sample`: the layers as they were in it."""
-        if sample is None and not self.held and _ready(readings):
+        if sample is None and not self.held and readings.tape is None and _ready(readings):
             _fill(row, readings)
             self._outbox.put(row)
             return
@@ -51,14 +51,17 @@ class Completion:
         held = self.held
         if not held:
             return
-        self._readback.poll()
+        may_ask = self._readback.poll()
         while held:
             row, readings, sample = held[0]
-            complete = _ready(readings) and (sample is None or sample.ready)
+            complete = may_ask and _ready(readings) and (sample is None or sample.ready)
             if not (complete or everything or len(held) > MAX_HELD):
                 return
             held.popleft()
             _fill(row, readings)
+            if readings.tape is not None and complete:
+                readings.tape.fill(row)
+                readings.tape.recycle()
             if _late_nonfinite(readings):
                 self._on_nonfinite()
             if sample is not None:
@@ -83,7 +86,9 @@ def _ready(readings: Readings) -> bool:
             if not (number is None or isinstance(number, float) or number.ready):
                 return False
     scale = readings.scale
-    return scale is None or isinstance(scale, float) or scale.ready
+    if not (scale is None or isinstance(scale, float) or scale.ready):
+        return False
+    return readings.tape is None or readings.tape.ready
 
 
 def _late_nonfinite(readings: Readings) -> bool:

@@ -12,6 +12,7 @@ from ..progress import Progress
 from ..rows import SchemaRow
 from .budget import RATIO_EARLY, Budget
 from .captured import Captured
+from .device import DeviceTimer
 from .facts import ModelFacts, describe_optimizer
 from .naming import Layer, find_model, name_layers
 from .norms import UpdateProbe, norms
@@ -58,6 +59,7 @@ class LayerSampler:
         """Told of the step after which it is looked at another interval."""
         self._enabled = enabled
         self._budget = budget
+        self._timer = DeviceTimer()
         self.captured = Captured()
         """Norms that clipping has computed in the open step."""
         self._layers: list[Layer] = []
@@ -204,6 +206,7 @@ class LayerSampler:
         if sample is None:
             sample = self.sample = LayerSample(self._schema, len(self._layers), self._budget.norms.steps)
         parameters = [self._layers[index].ref() for index in known.indices]
+        self._timer.start(parameters)
         grad_scale = getattr(optimizer, "grad_scale", None)
         scale = None if grad_scale is None else self._readback.read(grad_scale)
         self._read_gradients(
@@ -214,13 +217,15 @@ class LayerSampler:
             self._read_gradients(sample, orphans, self._orphans, None, None, None, counted=False)
             parameters += orphans
         gradients_done = time.monotonic()
-        self._gradients_spent += gradients_done - started
+        # What the device takes over it is known of the look before.
+        self._gradients_spent += gradients_done - started + self._timer.seconds
         indices = known.indices + (self._orphans if first else [])
         if self._budget.with_parameters:
             for positions, block in norms(parameters):
                 sample.parameters.append(
                     ([indices[position] for position in positions], self._readback.read_block(block))
                 )
+        self._timer.stop()
         norms_done = time.monotonic()
         self._parameters_spent += norms_done - gradients_done
         if ratio and ordinal >= self._ratio_due and self._budget.with_ratio:

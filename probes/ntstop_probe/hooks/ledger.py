@@ -58,6 +58,7 @@ class Ledger:
         "samples",
         "timed",
         "timing_mask",
+        "whole",
     )
 
     def __init__(self, emit: Callable[[StepRow, Readings], None], progress: Progress) -> None:
@@ -86,8 +87,10 @@ class Ledger:
         self.timing_mask = 0
         """Steps whose ordinal has none of these bits are timed: their rows have a duration and phases."""
         self.details_mask = 0
+        self.whole = True
+        """The step that was closed last ended at a fetch, not with its optimizer."""
         self.light = False
-        """The open step is not timed, and goes the short way (`LightMachine`)."""
+        """The open step is not timed, and goes the short way (`light.TrainingMachine`)."""
         self._open()
 
     def _open(self) -> None:
@@ -187,6 +190,7 @@ class Ledger:
 
     def _close(self, cut: float, whole: bool) -> None:
         """End the open step at `cut`; `whole`: with the time since the last optimizer step, else without."""
+        self.whole = whole
         if whole:
             self._zeros += self._tail_zeros
             self._tail_zeros = 0

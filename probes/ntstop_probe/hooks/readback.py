@@ -117,13 +117,14 @@ class Readback:
         with torch.no_grad():
             return ring.submit(tensor.detach(), torch.cuda.current_stream(device))
 
-    def poll(self) -> None:
-        """Settle what has arrived. On the training thread only, at a moment when nothing is being captured."""
+    def poll(self) -> bool:
+        """Settle what has arrived, on the training thread. False: a graph is being captured, and nobody may ask."""
         if not (self._scalars or self._blocks):
-            return
+            return True
         if sys.modules["torch"].cuda.is_current_stream_capturing():
-            return
+            return False
         for ring in self._scalars.values():
             ring.poll()
         for ring in self._blocks.values():
             ring.poll()
+        return True

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from .device import Tape
+
 
 class Pending(Protocol):
     """A number on its way from a device. Once `ready`, `value` (None: lost) is final."""
@@ -40,3 +42,5 @@ class Readings:
     norms: list[Norm]
     """Gradient norms before clipping, of all parts that were clipped."""
     scale: Reading = None
+    tape: Tape | None = None
+    """The phases on the device's clock, where there is one."""

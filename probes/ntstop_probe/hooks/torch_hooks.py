@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import weakref
+from dataclasses import replace
 from threading import get_ident
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..rows import EventRow, StepRow
 from .autocast import autocast_of
 from .budget import WORDS, Budget
 from .completion import Completion
+from .device import DeviceClock
 from .facts import ModelFacts
 from .layers import LayerSampler
 from .light import TrainingMachine
@@ -50,6 +52,7 @@ class TorchHooks:
         "_tentative",
         "active",
         "budget",
+        "clock",
         "completion",
         "facts",
         "in_backward",
@@ -82,6 +85,8 @@ class TorchHooks:
         )
         self.completion = Completion(outbox, self.readback, self._late_nonfinite)
         self.machine = TrainingMachine(self._step_closed, outbox.put, progress)
+        self.clock: DeviceClock | None = None
+        """Of the device that the first loss on one was on."""
         self.in_backward = False
         self.unscaled: tuple[weakref.ReferenceType[Any], Any] | None = None
         """The tensor a gradient scaler made last, and the loss it was made of."""
@@ -146,6 +151,10 @@ class TorchHooks:
 
     def _step_closed(self, row: StepRow, readings: Readings) -> None:
         layers = self.layers
+        if self.clock is not None:
+            tape = self.clock.close(row, self.machine.whole)
+            if tape is not None:
+                readings = replace(readings, tape=tape)
         if layers.sample is not None:
             started = _clock()
             self.completion.step(row, readings, layers.take(row.ordinal))
@@ -224,6 +233,8 @@ class TorchHooks:
                 if value.__class__ is float and not _is_finite(value):
                     self.layers.force(self.machine.ordinal)
                 return value if value.__class__ is float else None
+            if self.clock is None and root.is_cuda:
+                self.clock = DeviceClock(root.device)
             return self.readback.read(root) if root.numel() == 1 else None
         except (RuntimeError, TypeError, ValueError):
             # A fake or functorch tensor: it has no value.
@@ -237,7 +248,11 @@ class TorchHooks:
             self._norm_is_2 = float(args[1] if len(args) > 1 else kwargs.get("norm_type", 2.0)) == 2.0
         except Exception:
             self._norm_is_2 = False
-        return self._norm_is_2 and self.machine.ordinal >= self.layers.next_due
+        return self._norm_is_2 and self.machine.ordinal >= self.layers.next_due and not self._capturing()
+
+    def _capturing(self) -> bool:
+        """A CUDA graph is being captured: what is done now would be done again at each replay."""
+        return self.clock is not None and torch.cuda.is_current_stream_capturing()
 
     def measure(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Let clipping measure its norm, and keep the norms of the single gradients."""
@@ -271,6 +286,15 @@ class TorchHooks:
             self.fail("gradient clipping", error)
         self.progress.cost += _clock() - started
 
+    def mark(self, phase: str) -> None:
+        """On the device's clock, `phase` ends here. In a step that is not timed nothing is marked."""
+        clock = self.clock
+        if clock is not None:
+            if self.machine.light:
+                clock.spoil()
+            else:
+                clock.mark(phase)
+
     def zeroed(self) -> None:
         """Somebody clears gradients."""
         if get_ident() == self.owner:
@@ -295,7 +319,7 @@ class TorchHooks:
                 started = _clock()
                 layers.meet(optimizer)
                 progress.setup += _clock() - started
-            if machine.ordinal >= layers.next_due and not closure:
+            if machine.ordinal >= layers.next_due and not closure and not self._capturing():
                 layers.before(optimizer, machine.ordinal, machine.clipped, ratio=True)
         except Exception as error:
             self._fail_layers(error)

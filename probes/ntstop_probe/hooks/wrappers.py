@@ -26,7 +26,7 @@ _clock = time.monotonic
 
 def wrap_next(hooks: TorchHooks, original: Any) -> Any:
     """`_BaseDataLoaderIter.__next__`."""
-    machine, progress, facts = hooks.machine, hooks.progress, hooks.facts
+    machine, progress, facts, mark = hooks.machine, hooks.progress, hooks.facts, hooks.mark
     ref, grad_enabled, Tensor = weakref.ref, torch.is_grad_enabled, torch.Tensor
 
     @functools.wraps(original)
@@ -36,6 +36,8 @@ def wrap_next(hooks: TorchHooks, original: Any) -> Any:
         now = _clock()
         token = ref(self)
         try:
+            if hooks.clock is not None:
+                mark("other")
             if not machine.light or not machine.next_light(now, token, grad_enabled()):
                 # A reference that was never hashed cannot be once its iterator is gone.
                 hash(token)
@@ -57,6 +59,8 @@ def wrap_next(hooks: TorchHooks, original: Any) -> Any:
                 progress.since = now
             else:
                 machine.next_end(now, token)
+                if hooks.clock is not None:
+                    mark("data")
             # Most batches are a list of tensors.
             first: Any = batch[0] if batch.__class__ is list and batch else None
             machine.batch = first.size(0) if first.__class__ is Tensor and first.dim() else leading_dimension(batch)
@@ -72,7 +76,7 @@ def wrap_next(hooks: TorchHooks, original: Any) -> Any:
 
 def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
     """`torch.autograd.backward`. Nested calls (reentrant checkpointing) are part of the outer one."""
-    machine, progress, facts = hooks.machine, hooks.progress, hooks.facts
+    machine, progress, facts, mark = hooks.machine, hooks.progress, hooks.facts, hooks.mark
     read_root, claim, held, release = hooks.read_root, hooks.claim, hooks.completion.held, hooks.completion.release
 
     @functools.wraps(original)
@@ -88,6 +92,8 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
             if machine.light:
                 machine.backward_light(now, read_root(root))
             else:
+                if hooks.clock is not None:
+                    mark("forward" if machine.loader else "input+forward")
                 machine.backward_begin(now, read_root(root))
                 if facts.batch_size is None or facts.autocast is None:
                     hooks.first_backward(root)
@@ -106,6 +112,8 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
                         progress.since = now
                     else:
                         machine.backward_end(now)
+                        if hooks.clock is not None:
+                            mark("backward")
                     if held:
                         release()
                 except Exception as error:
@@ -118,7 +126,7 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
 def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..., None]]:
     """The global hooks before and after an optimizer's step."""
     machine, progress, layers, known = hooks.machine, hooks.progress, hooks.layers, hooks.layers.known
-    claim, look, look_after = hooks.claim, hooks.look, hooks.look_after
+    claim, look, look_after, mark = hooks.claim, hooks.look, hooks.look_after, hooks.mark
 
     def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         if (get_ident() != hooks.owner or not progress.saw_optimizer) and not claim():
@@ -130,6 +138,10 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
             if machine.light and not closure:
                 machine.optimizer_light(now, id(optimizer))
             else:
+                if hooks.clock is not None:
+                    mark("other")
+                    if closure:
+                        hooks.clock.spoil()
                 machine.optimizer_begin(now, id(optimizer), closure)
             if machine.ordinal >= layers.next_due or id(optimizer) not in known:
                 look(optimizer, closure)
@@ -147,6 +159,8 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
             if machine.light:
                 machine.optimizer_light_end(now, lrs)
             else:
+                if hooks.clock is not None:
+                    mark("optimizer")
                 machine.optimizer_end(now, id(optimizer), lrs)
             if layers.update is not None or machine.ordinal >= layers.next_due:
                 look_after(optimizer, _has_closure(args, kwargs))
