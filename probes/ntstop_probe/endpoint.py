@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import os
 import secrets
+import socket
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from .registry import boot_id
 
 MAX_PATH_BYTES = 107
 """`sun_path` holds 108 bytes with its closing zero; a longer path is cut off by some systems without a word."""
 
+MAX_SWEEP = 64
+"""Sockets that are looked at."""
+YOUNG = 60.0
+"""Seconds."""
+
 
 def socket_path() -> Path:
     """A fresh path for an ipc socket. Raises `OSError` when there is no folder that is safe to use."""
-    name = f"ntstop-{secrets.token_hex(6)}.sock"
-    return safe_folder(MAX_PATH_BYTES - len(name) - 1) / name
+    name = f"{_prefix()}{secrets.token_hex(6)}.sock"
+    folder = safe_folder(MAX_PATH_BYTES - len(name) - 1)
+    _sweep(folder)
+    return folder / name
+
+
+def _prefix() -> str:
+    """Of the sockets of this boot of this host: a folder may be shared by several."""
+    return f"ntstop-{hashlib.sha256(boot_id().encode()).hexdigest()[:6]}-"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the sockets that processes which were killed have left: nobody answers there any more."""
+    for path in list(folder.glob(f"{_prefix()}*.sock"))[:MAX_SWEEP]:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            # A young one may not listen yet.
+            if time.time() - path.lstat().st_mtime < YOUNG:
+                continue
+            probe.setblocking(False)
+            if probe.connect_ex(os.fspath(path)) == errno.ECONNREFUSED:
+                path.unlink()
 
 
 def safe_folder(max_bytes: int = 4096) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ntstop_probe import registry
+from ntstop_probe.endpoint import socket_path
 
 from ..helpers import wait_until
 from .jobs import TORCH, launched, run, running, said_steps
@@ -250,6 +251,32 @@ def test_a_job_that_leaves_by_os_exit_has_recorded_and_is_not_held_up(home: Path
     done = run("train([torch.ones(4, 8)] * 50); time.sleep(1); os._exit(7)", prelude=TORCH, environment=launched())
     assert (done.returncode, done.stderr) == (7, "")
     assert step_ordinals(records(process_folders(home)[0])) == list(range(49)), "the last step has not ended"
+
+
+def test_the_socket_of_a_job_that_was_killed_goes_with_the_next_job(home: Path) -> None:
+    folder = Path(os.environ["XDG_RUNTIME_DIR"])
+
+    def sockets() -> list[str]:
+        return [name for name in files_under(folder) if name.endswith(".sock")]
+
+    with running("train(60)") as living:
+        wait_until(lambda: len(sockets()) == 1)
+        (alive,) = sockets()
+        with running("train(60)") as killed:
+            wait_until(lambda: len(sockets()) == 2)
+            killed.kill()
+            killed.communicate()
+        with running("train(60)") as young:
+            wait_until(lambda: len(sockets()) == 3)  # What is young is left alone: it may not listen yet.
+            young.terminate()
+            young.communicate()
+        for name in sockets():
+            os.utime(folder / name, (0, 0))
+        (folder / "other.sock").touch()
+        made = socket_path()
+        assert set(sockets()) == {alive, "other.sock"}
+        assert not made.exists()
+        assert living.poll() is None
 
 
 VIEWER = """
