@@ -15,10 +15,11 @@ from ntstop.run.state import RunState
 from ntstop.sources import runs
 from ntstop.sources.base import Arrival, Source, SourceError, SourceStatus
 from ntstop.sources.live import RunSource
-from ntstop.sources.watch import RunWatch
 from ntstop.sources.logs.printed import TextSource
 from ntstop.sources.logs.source import LogSource
+from ntstop.sources.replay import ReplaySource
 from ntstop.sources.stdio import RelaySource
+from ntstop.sources.watch import RunWatch
 from ntstop_probe.wire import Record
 
 _POLL = 0.25
@@ -82,6 +83,10 @@ class Session:
         self._watch = RunWatch(self.path) if self.path is not None else None
         self._evidence_at = 0.0
         self._gone: set[int] = set()
+        self.replay: ReplaySource | None = None
+        """What plays the run again, once `begin_replay` was called."""
+        self._rebuilt: tuple[RunState, Diagnosis] | None = None
+        """What is built from the first record on, after a step back, to be shown when it has come to the position."""
 
     def __enter__(self) -> Session:
         self.start()
@@ -134,6 +139,14 @@ class Session:
         finally:
             self._source.close()
 
+    def begin_replay(self) -> bool:
+        """From now on the run is played: `replay` says how. False where it has not ended, or is not in a folder."""
+        entry = self.entry
+        has_ended = entry is not None and not entry.active and bool(entry.processes)
+        if self.replay is None and isinstance(self._source, RunSource) and entry is not None and has_ended:
+            self.replay = ReplaySource(entry)
+        return self.replay is not None
+
     def wait_for_end(self, timeout: float = 10.0) -> bool:
         """Wait until all that has been recorded by now is read.
 
@@ -162,9 +175,15 @@ class Session:
         question = self._asked
         if question > self._answered:
             self._source.refresh()
+        if self.replay is not None and self._source is not self.replay:
+            self._source.close()
+            self._source = self.replay
         past = not self.status.complete
         arrivals = self._source.poll(_POLL)
-        self._apply(arrivals)
+        if self.replay is not None and self._source is self.replay:
+            self._rebuild(self.replay, arrivals)
+        else:
+            self._apply(arrivals)
         if not past and self._heard is not None:
             for writer in {arrival.writer for arrival in arrivals}:
                 self._heard.note(writer)
@@ -196,6 +215,24 @@ class Session:
                 self.version += 1
             if left and self._thread is not None:
                 time.sleep(_YIELD)
+
+    def _rebuild(self, replay: ReplaySource, arrivals: list[Arrival]) -> None:
+        """Apply; after a step back to what nobody sees yet, for a curve that grows again from nothing is no picture."""
+        if replay.rewound():
+            self._rebuilt = RunState(), type(self._engine)()
+        if self._rebuilt is None:
+            self._apply(arrivals)
+            return
+        state, engine = self._rebuilt
+        for writer, _, record in arrivals:
+            state.apply(writer, record)
+            engine.observe(writer, record)
+        if replay.settled:
+            with self.lock:
+                self.state, self._engine = self._rebuilt
+                self._rebuilt = None
+                self._gone.clear()
+                self.version += 1
 
     def _look_for_evidence(self, now: float) -> None:
         """Find out whether the processes live, and tell the engine of those that died."""

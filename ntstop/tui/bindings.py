@@ -22,7 +22,14 @@ APP: list[BindingType] = [
 ]
 
 OVERVIEW: list[BindingType] = [
-    key("space", "pause", "pause", "stop the picture; reading goes on", show=True, display="space"),
+    key(
+        "space",
+        "pause",
+        "pause",
+        "stop the picture; reading goes on. In a replay: play, stop",
+        show=True,
+        display="space",
+    ),
     key("left", "cursor(-1)", "cursor", "move the cursor that all panes share; shift: faster", show=True, display="←→"),
     key("right", "cursor(1)", "", ""),
     key("shift+left", "cursor(-10)", "", ""),
@@ -30,6 +37,10 @@ OVERVIEW: list[BindingType] = [
     key("plus,equals_sign", "zoom(0.5)", "zoom", "show fewer or more steps", show=True, display="+-"),
     key("minus", "zoom(2)", "", ""),
     key("0", "follow", "tail", "follow the tail; again: the whole run", show=True, display="0"),
+    key("left_square_bracket", "seek(-1)", "replay", "replay of a run that has ended: back, on", display="[]"),
+    key("right_square_bracket", "seek(1)", "", ""),
+    key("less_than_sign", "speed(-1)", "speed", "replay slower, faster: 1× to 1000×", display="<>"),
+    key("greater_than_sign", "speed(1)", "", ""),
     key("y", "log", "log", "logarithmic loss axis", show=True, display="y"),
     key("e", "smoothing", "smooth", "smoothing of the loss: off, light, strong", show=True, display="e"),
     key("tab", "app.focus_next", "panes", "next pane; shift: the one before", show=True, display="tab"),

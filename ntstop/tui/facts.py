@@ -11,6 +11,7 @@ from ntstop_probe.wire import ProbeStatus
 from ..run.process import ProcessState
 from ..session import Session
 from ..sources.base import newer_protocol
+from ..sources.replay import ReplaySource
 from .raster.ink import Ink
 from .text import clip, count, duration, number, percent, rate
 from .view import StepView
@@ -28,10 +29,14 @@ GLYPHS = {
     "growing": ("●", "*", Ink.GOOD),
     "quiet": ("◌", "o", Ink.DIM),
     "paused": ("‖", "=", Ink.WARNING),
+    "replay": ("▶", ">", Ink.STRONG),
+    "halted": ("‖", "=", Ink.STRONG),
 }
 """State: glyph, glyph in ASCII, ink. The word stands beside it, in capitals."""
 QUIET_SECONDS = 3.0
 """A heartbeat comes every second: data older than three of them is worth a word."""
+TIME_LINE = 20
+"""Cells of the line that shows how far a replay is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +69,37 @@ class Facts:
     stuck: str = ""
     """The phase that does not end, and for how long; "" when all goes on."""
     loss: float | None = None
+    replay: Replay | None = None
     attempt: int = 0
     """0: the first."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How far a replay is. Seconds since the run began; `speed` of them pass in one."""
+
+    position: float
+    length: float
+    speed: int
+    playing: bool
+
+
+def replay_parts(replay: Replay, ascii_only: bool) -> list[Part]:
+    """Where the replay stands, in numbers and on a line."""
+    glyph, plain, ink = GLYPHS["replay" if replay.playing else "halted"]
+    clock = f"{_clock(replay.position)} / {_clock(replay.length)} ×{replay.speed}"
+    done = round(TIME_LINE * replay.position / replay.length) if replay.length else TIME_LINE
+    line = "━" * done + "●" + "─" * (TIME_LINE - done)
+    if ascii_only:
+        line = "=" * done + "o" + "-" * (TIME_LINE - done)
+        clock = clock.replace("×", "x")
+    return [Part(f"{plain if ascii_only else glyph} REPLAY {clock}", ink, 100), Part(line, Ink.DIM, 55)]
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def state_part(facts: Facts, ascii_only: bool) -> Part:
@@ -84,7 +118,7 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
         Part(facts.host, Ink.TEXT, 5),
         Part(facts.hardware, Ink.DIM, 4),
     ]
-    right = [state_part(facts, ascii_only)]
+    right = replay_parts(facts.replay, ascii_only) if facts.replay else [state_part(facts, ascii_only)]
     if facts.behind is not None:
         glyph, plain, ink = GLYPHS["paused"]
         right.append(Part(f"{plain if ascii_only else glyph} PAUSED +{count(facts.behind)} steps", ink, 90))
@@ -116,7 +150,7 @@ def tiny_lines(facts: Facts, width: int, ascii_only: bool = False) -> list[Line]
 
 def waiting_lines(facts: Facts, output_path: str | None) -> list[Line]:
     """What a run without a step is waiting for."""
-    ended = facts.state in ("finished", "failed", "died", "stale")
+    ended = facts.state in ("finished", "failed", "died", "stale") and facts.replay is None
     first = "the run has ended before its first step" if ended else "waiting for the first step"
     lines: list[Line] = [(first, Ink.STRONG), ("", Ink.TEXT)]
     lines += [(text, Ink.TEXT) for text in (facts.problem, facts.reason, facts.why) if text]
@@ -149,10 +183,18 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         problem=_problem(session, process),
         stuck=_stuck(process.standing) if process and state == "live" else "",
         attempt=process.attempt if process else 0,
-        why=entry.why if entry else "",
+        why=entry.why if entry and session.replay is None else "",
         reason=beat.reason if beat else "",
         loss=loss.last_y if loss else None,
+        replay=_replay(session.replay),
     )
+
+
+def _replay(replay: ReplaySource | None) -> Replay | None:
+    if replay is None:
+        return None
+    position = replay.position
+    return Replay(position - replay.start, replay.end - replay.start, replay.speed, replay.playing)
 
 
 def _state_of(process: ProcessState | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -37,6 +37,8 @@ TICK = 0.25
 """Seconds from one look at the session to the next."""
 TURNS = ("loss", "", "phases", "", "loss", "", "layers", "", "loss", "", "phases", "", "loss", "", "host", "")
 """Whose turn it is to be drawn at each tick while nobody presses a key: the loss once a second, the rest less often."""
+SEEK = 1 / 20
+"""Of the run that a key press of the replay goes back or on."""
 STATUS_TICKS = 2
 """Ticks from one look at the status to the next."""
 
@@ -57,6 +59,7 @@ class Overview(Screen[None]):
         self._turn = 0
         self._findings: Sequence[Finding] = ()
         self._findings_version = -1
+        self._engine: Any = None
 
     def compose(self) -> ComposeResult:
         """Status, panes in two columns, findings, hints."""
@@ -128,8 +131,9 @@ class Overview(Screen[None]):
 
     def _copy_findings(self) -> None:
         engine = self.session.engine
-        if engine.version != self._findings_version:
-            self._findings_version = engine.version
+        # Another engine: a replay has gone back.
+        if engine is not self._engine or engine.version != self._findings_version:
+            self._engine, self._findings_version = engine, engine.version
             self._findings = [copy.copy(finding) for finding in engine.findings]
 
     def _say(self, facts: Facts, *, has_steps: bool) -> None:
@@ -161,9 +165,27 @@ class Overview(Screen[None]):
             self.tick()
 
     def action_pause(self) -> None:
-        """Stop the picture, or go on."""
-        self.view.pause()
+        """Stop the picture, or go on; in a replay, play it or stop it."""
+        if self.session.replay is not None:
+            self.session.replay.toggle()
+        else:
+            self.view.pause()
         self.tick()
+
+    def action_seek(self, places: int) -> None:
+        """Go back in a run that has ended, or on; the first time begins the replay."""
+        if not self.session.begin_replay() or self.session.replay is None:
+            self.app.notify("only a run that has ended, in a folder of its own, can be replayed", timeout=3)
+            return
+        self.view.frozen = None
+        self.session.replay.seek(places * SEEK)
+        self.tick()
+
+    def action_speed(self, places: int) -> None:
+        """Play slower or faster."""
+        if self.session.replay is not None:
+            self.session.replay.change_speed(places)
+            self.tick()
 
     def action_cursor(self, columns: float) -> None:
         """Move the cursor."""
