@@ -43,9 +43,9 @@ class Series:
 
     Where `x` goes backwards (a resume from a checkpoint) a new segment begins: no bucket straddles the border, except
     that where thousands of segments begin (a counter that restarts with every epoch) only the longest ways back count.
-    Up to four points far ahead of everything, from which the steps come back, are a segment of their own that
-    `x_range` leaves out, so one absurd step neither hides what follows nor stretches the axis. Points without a finite
-    `x` cannot be placed and are left out. Not thread-safe: even reading settles what waits.
+    Up to four points far ahead of everything, rising or falling, from which the steps come back, are segments of their
+    own that `x_range` leaves out, so an absurd step neither hides what follows nor stretches the axis. Points without
+    a finite `x` cannot be placed and are left out. Not thread-safe: even reading settles what waits.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -63,6 +63,8 @@ class Series:
         self._segment = 0
         self._segments = 1
         self._segment_start = math.nan
+        self._segment_end = math.nan
+        """The last step of the open segment that is in a bucket and not stray."""
         self._low, self._high = math.inf, -math.inf
 
     def append(self, x: float, y: float, t: float) -> None:
@@ -135,9 +137,10 @@ class Series:
         held = self._raw.last(self._held)[_X]
         if len(held):
             # Absurd steps from which nothing has come back yet are left out too, once there is something to compare.
-            end = self._leap(held, len(held), self._segment_start)
+            end = self._leap(held, len(held), self._segment_start, before_first=self._segment_end)
             if end is not None and self._count - len(held) + end > _STRAY_POINTS:
                 held = held[:end]
+        if len(held):
             low, high = min(low, float(held.min())), max(high, float(held.max()))
         return low, high
 
@@ -238,6 +241,7 @@ class Series:
             )
             self._low = min(self._low, float(axis.x[0]))
             self._high = max(self._high, float(axis.x[whole - 1]))
+            self._segment_end = float(axis.x[whole - 1])
         self._held = len(y) - whole
         newest = slice(max(0, len(y) - RAW_POINTS), None)
         points = np.empty((4, len(y[newest])))
@@ -264,7 +268,8 @@ class Series:
             breaks = np.sort(breaks[np.argsort(ways[breaks - 1], kind="stable")[:_BREAKS_AT_ONCE]])
         start = 0
         for stop in breaks.tolist():
-            leap = self._leap(x[start:stop], stop - start, self._segment_start, float(x[stop]))
+            run = x[start:stop]
+            leap = self._leap(run, len(run), self._segment_start, float(x[stop]), self._segment_end)
             if leap is None:
                 self._bucket(points[:, start:stop], closed=True)
                 self._begin_segment()
@@ -273,12 +278,17 @@ class Series:
             start = stop
         self._bucket(points[:, start:], closed=False)
 
-    def _leap(self, x: Table, stop: int, segment_start: float, back_to: float = -math.inf) -> int | None:
-        """Index in `x` of the first of at most four points before `stop` that are far ahead of their segment."""
+    def _leap(
+        self, x: Table, stop: int, segment_start: float, back_to: float = -math.inf, before_first: float = math.nan
+    ) -> int | None:
+        """Index in `x` of the first of at most four points before `stop` that are far ahead of their segment.
+
+        `before_first` is the step before `x`, NaN where the segment begins with it.
+        """
         if math.isnan(segment_start) and stop:
             segment_start = float(x[0])
-        for index in range(max(1, stop - _STRAY_POINTS), stop):
-            before, here = float(x[index - 1]), float(x[index])
+        for index in range(max(0, stop - _STRAY_POINTS), stop):
+            before, here = float(x[index - 1]) if index else before_first, float(x[index])
             leap = here - before
             if leap > max(_LEAP_STEPS, _LEAP_RANGES * (before - segment_start)) and back_to < here - leap / 2:
                 return index
@@ -287,19 +297,19 @@ class Series:
     def _put_aside(self, run: Table, leap: int, back_to: float) -> None:
         """Bucket a run whose last points, from index `leap`, are stray; the steps then come back to `back_to`."""
         self._bucket(run[:, :leap], closed=True)
-        segment, start = self._segment, self._segment_start
+        segment, start, end = self._segment, self._segment_start, self._segment_end
         low, high = self._low, self._high
         self._begin_segment()
         self._bucket(run[:, leap:], closed=True)
         self._low, self._high = low, high
-        if back_to >= run[_X, leap - 1]:
-            self._segment, self._segment_start = segment, start
+        if back_to >= end:
+            self._segment, self._segment_start, self._segment_end = segment, start, end
         else:
             self._begin_segment()
 
     def _begin_segment(self) -> None:
         self._segment, self._segments = self._segments, self._segments + 1
-        self._segment_start = math.nan
+        self._segment_start = self._segment_end = math.nan
 
     def _bucket(self, run: Table, *, closed: bool) -> None:
         """Put a run of one segment into the pyramid, all of it when `closed`, else all but the newest points."""
@@ -322,6 +332,7 @@ class Series:
         if settled.shape[1]:
             self._low = min(self._low, float(settled[_X].min()))
             self._high = max(self._high, float(settled[_X].max()))
+            self._segment_end = float(settled[_X, -1])
 
 
 def _no_points() -> tuple[array.array[float], array.array[float], array.array[float]]:
