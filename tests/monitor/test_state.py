@@ -102,6 +102,14 @@ def test_what_the_user_logs_without_a_step_lies_at_that_of_its_ordinal() -> None
     assert xy(process, "acc") == ([77], [1.0])
 
 
+def test_what_the_user_logs_under_the_name_of_something_measured_is_a_curve_beside_it() -> None:
+    logged = {"loss": 9.0, "lr/1.0": 9.0, "grad_norm": 9.0, "host/process_cpu": 9.0, "loss/train": 0.5, "lr/AdamW": 0.5}
+    process = after(steps(0, [1.0, 1.0]), Scalars(1.0, 1, 1, logged))
+    assert xy(process, "loss") == ([0, 1], [1.0, 1.0])
+    for name, value in logged.items():
+        assert xy(process, f"logged/{name}" if value == 9.0 else name) == ([1], [value])
+
+
 def test_samples_of_the_machine_are_curves_and_absent_is_no_zero() -> None:
     process = after(
         steps(0, [1.0, 1.0]),

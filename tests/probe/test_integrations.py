@@ -319,6 +319,7 @@ def test_a_forked_child_has_torch_as_it_was(home: Path) -> None:
         import ntstop_probe
         ntstop_probe.watch()
         assert hasattr(torch.save, "__wrapped__")
+        assert not {"transformers", "lightning", "wandb", "accelerate", "tensorboard"} & set(sys.modules)
         child = os.fork()
         if not child:
             os._exit(int(hasattr(torch.save, "__wrapped__")))

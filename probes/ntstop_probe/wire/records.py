@@ -238,7 +238,7 @@ class Event(msgspec.Struct, tag="event", array_like=True, frozen=True):
     Kinds: "checkpoint" (written; `text` is the path), "load" (a checkpoint was read), "evaluation", "epoch", "resume",
     "exception", "exit", "mark", "warning" (the probe switched something off or could not do it: `text` says what),
     "sampling" (an interval changed).
-    `data` holds plain values; an exit carries {"code": int | None}; a checkpoint that was seen passing, {"by": library}.
+    `data` holds plain values; an exit carries {"code": int | None}, a checkpoint that was seen passing {"by": library}.
     """
 
     t: float
