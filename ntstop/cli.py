@@ -141,6 +141,27 @@ def relay(run: str | None) -> int:
     return relay(run)
 
 
+@ntstop.command("rm")
+@click.argument("targets", nargs=-1, required=True, metavar="RUN...")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def remove(targets: tuple[str, ...], yes: bool) -> int:
+    """Remove runs that have ended, with all their recordings."""
+    from ntstop.commands.prune import remove
+
+    return remove(targets, yes=yes)
+
+
+@ntstop.command("prune")
+@click.option("--older-than", metavar="AGE", help="Runs whose last activity is longer ago: 30d, 12h, 2w.")
+@click.option("--larger-than", metavar="SIZE", help="The oldest runs, until the others are no larger: 5GB.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def prune(older_than: str | None, larger_than: str | None, yes: bool) -> int:
+    """Remove old runs; says which and asks first. Never one that goes on."""
+    from ntstop.commands.prune import prune
+
+    return prune(older_than, larger_than, yes=yes)
+
+
 @ntstop.command("diagnose")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--json", "style", flag_value="json", help="One JSON object a target, one a line.")
