@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .blocks import records_of
+from .disk import limit_from_environment
 from .identity import identify
 from .introduction import Introduction
 from .live import LiveSocket
@@ -143,7 +144,7 @@ class Publisher:
             )
             return
         if self._transmitter.recording is None:
-            self._transmitter.recording = Recording(self._identity.folder)
+            self._transmitter.recording = Recording(self._identity.folder, max_bytes=limit_from_environment())
 
     def _flush(self, patience: float = TICK, rest: float = REST) -> None:
         """Everything in the outbox, in short bursts; no longer than `patience` seconds, for the beat must go on."""
@@ -229,6 +230,8 @@ class Publisher:
         recording = self._transmitter.recording
         if recording is None:
             return
+        if recording.layers_stopped:
+            self._warn("disk", "NTSTOP_MAX_DISK is reached by the curves alone: layers are recorded no more")
         if recording.problem:
             self._warn("recording", f"cannot record: {recording.problem}; the job goes on")
         elif self._transmitter.unrecorded > self._lost_before:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from .descriptors import identity
+from .disk import DEFAULT, Room
 from .registry import segment_name
 from .wire import STREAM_CORE, STREAM_LAYERS
 
@@ -28,6 +29,7 @@ class _Segment:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = 0
+        self.frames = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o600)
         self._identity = identity(self._descriptor)
@@ -46,6 +48,7 @@ class _Segment:
             os.ftruncate(self._descriptor, self.size)
             raise
         self.size += len(data)
+        self.frames += 1
 
     def close(self) -> None:
         if self._is_ours():
@@ -63,10 +66,10 @@ class Recording:
     No method raises `OSError`. `problem` is why nothing can be written at present, "" when all is well.
     """
 
-    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES, max_bytes: int = DEFAULT) -> None:
         self.folder = folder
         self._problems: dict[int, str] = {}
-        self._segment_bytes = segment_bytes
+        self._room = Room(folder, max_bytes, segment_bytes)
         self._segments: dict[int, _Segment] = {}
         self._next_number = dict.fromkeys(STREAM_NAMES, 0)
         self._retry_at = 0.0
@@ -76,6 +79,11 @@ class Recording:
         """Why a stream cannot be written at present: a disk may be too full for the one and not for the other."""
         return next(iter(self._problems.values()), "")
 
+    @property
+    def layers_stopped(self) -> bool:
+        """Whether the disk that this recording may take is full of what is never removed."""
+        return self._room.layers_stopped
+
     def wants_segment(self, stream: int) -> bool:
         """True when the next frame of `stream` should open a segment: it is the first, the last one is full, or broke.
 
@@ -83,15 +91,20 @@ class Recording:
         """
         segment = self._segments.get(stream)
         if segment is not None:
-            return segment.size >= self._segment_bytes
+            return segment.size >= self._room.segment_bytes
+        if stream == STREAM_LAYERS and self.layers_stopped:
+            return False
         return time.monotonic() >= self._retry_at
 
     def open_segment(self, stream: int) -> None:
         """Start the next segment of `stream`, if the disk allows it."""
         self._close(stream)
         number = self._next_number[stream]
-        self._next_number[stream] += 1
         try:
+            self._room.make()
+            if stream == STREAM_LAYERS and self.layers_stopped:
+                return
+            self._next_number[stream] += 1
             self._segments[stream] = _Segment(self.folder / segment_name(STREAM_NAMES[stream], number))
         except OSError as error:
             self._fail(stream, error)
@@ -100,7 +113,8 @@ class Recording:
         """Append one frame; False when it could not be recorded."""
         segment = self._segments.get(stream)
         if segment is None:
-            return False
+            # Left out on purpose, which is said once, is not lost.
+            return stream == STREAM_LAYERS and self.layers_stopped
         try:
             segment.append(frame)
         except OSError as error:
@@ -123,6 +137,8 @@ class Recording:
         segment = self._segments.pop(stream, None)
         if segment is None:
             return
+        number = self._next_number[stream] - 1
+        self._room.closed(is_core=stream == STREAM_CORE, number=number, size=segment.size, frames=segment.frames)
         try:
             segment.close()
         except OSError as error:

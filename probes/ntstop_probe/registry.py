@@ -21,6 +21,7 @@ import msgspec
 PROCESS_FILE = "process.json"
 _MOST_INFO = 64 * 1024
 """Bytes of it that are read; it has one."""
+TOMBSTONE_FILE = "layers.gone.json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -49,6 +50,14 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     probe: str = ""
     training: bool = True
     """False while the process only waits: it was launched, but has not used torch yet."""
+
+
+class Tombstone(msgspec.Struct, frozen=True):
+    """What of the layers was removed to keep to the limit of the disk: whole segments, the oldest first."""
+
+    segments: int = 0
+    frames: int = 0
+    bytes: int = 0
 
 
 def home() -> Path:
@@ -95,11 +104,29 @@ def segment_name(stream: str, number: int) -> str:
 
 def write_process_info(folder: Path, info: ProcessInfo) -> None:
     """Announce a writer: atomically, so that a reader sees the old file or the new one. Raises `OSError`."""
+    _write_json(folder, PROCESS_FILE, info)
+
+
+def write_tombstone(folder: Path, gone: Tombstone) -> None:
+    """Say what was removed, in the same way. Raises `OSError`."""
+    _write_json(folder, TOMBSTONE_FILE, gone)
+
+
+def read_tombstone(folder: Path) -> Tombstone:
+    """What was removed; nothing where that cannot be read."""
+    try:
+        with os.fdopen(open_file(folder / TOMBSTONE_FILE), "rb") as file:
+            return msgspec.json.decode(file.read(_MOST_INFO), type=Tombstone)
+    except (OSError, ValueError, RecursionError):
+        return Tombstone()
+
+
+def _write_json(folder: Path, name: str, content: msgspec.Struct) -> None:
     handle, temporary = tempfile.mkstemp(prefix=".process-", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(info)) + b"\n")
-        os.replace(temporary, folder / PROCESS_FILE)
+            file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+        os.replace(temporary, folder / name)
     except OSError:
         Path(temporary).unlink(missing_ok=True)
         raise
