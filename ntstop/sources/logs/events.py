@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .crc import masked_crc, masked_crcs
-from .protobuf import BYTES, FIXED32, FIXED64, fields, signed
+from .protobuf import BYTES, FIXED32, FIXED64, fields, signed, varint
 from .reader import LogFacts, Row
 
 LONGEST = 256 * 1024 * 1024
 """Bytes of an event; images and graphs are large, a damaged length is larger."""
 _HEADER = 12
+_FLOAT, _DOUBLE = struct.Struct("<f").unpack_from, struct.Struct("<d").unpack_from
 _SCALAR_TYPES = {1: ("<f", 4), 2: ("<d", 8), 3: ("<i", 4), 9: ("<q", 8)}
 """DataType of a TensorProto to the format of its bytes."""
 
@@ -99,6 +100,10 @@ class EventReader:
         return [span for index, span in enumerate(spans) if index not in bad] if bad else spans
 
     def _row(self, event: bytes) -> Row | None:
+        row = _plain_row(event)
+        return row if row is not None else self._any_row(event)
+
+    def _any_row(self, event: bytes) -> Row | None:
         wall, step, summary = None, 0, []
         try:
             for number, wire, value, payload in fields(event):
@@ -117,6 +122,36 @@ class EventReader:
             self.facts.bad += 1
             return None
         return Row(step, values, wall) if values else None
+
+
+def _plain_row(event: bytes) -> Row | None:
+    """The row of an event as nearly all are: a time, a step, and one summary of one tag with one float32.
+
+    None for all others, which are read field by field, five times as slowly.
+    """
+    try:
+        if event[0] != 0x09 or event[9] != 0x10:
+            return None
+        step, at = varint(event, 10)
+        # A summary of one value, and nothing behind it, in the short form of up to 127 bytes.
+        left = len(event) - at
+        if left > 129 or event[at] != 0x2A or event[at + 1] != left - 2:
+            return None
+        if event[at + 2] != 0x0A or event[at + 3] != left - 4 or event[at + 4] != 0x0A:
+            return None
+        start = at + 6
+        end = start + event[at + 5]
+        if end + 5 != len(event) or event[end] != 0x15:
+            return None
+    except (IndexError, ValueError):
+        return None
+    tag = _text(event[start:end])
+    return Row(signed(step), {tag: _FLOAT(event, end + 1)[0]}, _DOUBLE(event, 1)[0]) if tag else None
+
+
+@functools.lru_cache(maxsize=65_536)
+def _text(tag: bytes) -> str:
+    return tag.decode("utf-8", "replace")
 
 
 def _read_value(message: bytes, values: dict[str, float]) -> None:
