@@ -115,6 +115,26 @@ def test_a_trainer_state_that_is_written_anew_brings_its_new_entries(tmp_path: P
         session.stop()
 
 
+def test_the_state_of_the_next_checkpoint_goes_on_from_the_one_before(tmp_path: Path) -> None:
+    whole = (GOLDEN / "trainer_state.json").read_bytes()
+
+    def checkpoint(number: int, data: bytes) -> None:
+        folder = tmp_path / f"checkpoint-{number}"
+        folder.mkdir()
+        (folder / "trainer_state.json").write_bytes(data)
+        os.utime(folder / "trainer_state.json", (1e9 + number, 1e9 + number))
+
+    checkpoint(10, whole[:2000])
+    session = followed(tmp_path)
+    try:
+        wait_until(lambda: points(session))
+        checkpoint(20, whole)
+        wait_until(lambda: points(session) == list(range(10, 401, 10)))
+        assert len(session.state.processes) == 1
+    finally:
+        session.stop()
+
+
 def test_a_file_that_goes_away_is_said_and_keeps_what_it_gave(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     path.write_text("step,loss\n1,3\n")

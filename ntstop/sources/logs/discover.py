@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -96,7 +97,16 @@ def _events_target(root: Path, folder: Path, found: list[tuple[Path, float]]) ->
 
 def _state_target(home: Path, path: Path, modified: float) -> LogTarget:
     """The newest state of a run has the whole history; each checkpoint brings a newer one."""
-    return LogTarget(_name(home), path, modified, (LogPart(path, TrainerStateReader),))
+
+    def again() -> list[LogPart]:
+        found = [*home.glob("checkpoint-*/trainer_state.json"), *home.glob("trainer_state.json")]
+        dated = []
+        for state in found:
+            with contextlib.suppress(OSError):
+                dated.append((state.stat().st_mtime, state))
+        return [LogPart(max(dated)[1], TrainerStateReader)] if dated else []
+
+    return LogTarget(_name(home), path, modified, (LogPart(path, TrainerStateReader),), again)
 
 
 def _text_targets(texts: list[tuple[Path, float]]) -> Iterator[LogTarget]:

@@ -275,8 +275,15 @@ class LogSource:
             parts = self.target.again()
         self._discover_at = now + _DISCOVER_EVERY
         for part in parts:
-            if part.path not in self._files:
-                self._files[part.path] = _Open(part)
+            if part.path in self._files:
+                continue
+            file = _Open(part)
+            if file.reader.whole and self._files:
+                # The next checkpoint's state: it holds what the one before held.
+                *_, before = self._files.values()
+                file.given, file.first = before.given, before.first
+                self._files.clear()
+            self._files[part.path] = file
 
 
 def ago(seconds: float) -> str:
