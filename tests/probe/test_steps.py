@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntstop_probe.hooks.completion import LOSS_NAMES
-from ntstop_probe.hooks.steps import MAX_REPEATS, Readings, StepMachine
+from ntstop_probe.hooks.readings import Readings
+from ntstop_probe.hooks.steps import MAX_REPEATS, StepMachine
 from ntstop_probe.progress import Progress
 from ntstop_probe.rows import EventRow, StepRow
 

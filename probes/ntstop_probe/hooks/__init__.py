@@ -3,7 +3,10 @@
 early      wait until the job has imported torch
 install    arm, disarm; the only part the rest of the probe knows
 patches    the table of what is changed in torch; wrappers, traceable: what stands there instead
-torch_hooks, steps, visits, ledger     from events to steps
-layers, naming, norms, interval, sample     per-layer numbers, under a budget
-readback, readings, completion     numbers that come later from a device
+torch_hooks     who trains, and what to do when a part of ours fails
+light, steps, fetches, visits, ledger, axis     from events to steps
+layers, naming, norms, captured, sample     per-layer numbers
+budget, interval     how often any of it is done
+readback, device, readings, completion     numbers that come later from a device
+facts, autocast     what the manifest says of the training
 """

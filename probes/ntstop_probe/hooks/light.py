@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from .fetches import BACKWARD, FETCH, OPTIMIZER
 from .ledger import MAX_LOSSES
 from .readings import Reading
-from .steps import BACKWARD, FETCH, MAX_REPEATS, OPTIMIZER, StepMachine
+from .steps import MAX_REPEATS, StepMachine
 
 
 class TrainingMachine(StepMachine):

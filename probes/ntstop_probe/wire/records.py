@@ -141,7 +141,8 @@ class Layers(msgspec.Struct, tag="layers", array_like=True, frozen=True):
     """Numbers of every layer at one sampled step; every column is as long as the schema's names.
 
     Fields: "grad_norm" (before clipping, unscaled), "param_norm" (before the update), "update_ratio" (‖Δw‖/‖w‖ from a
-    strided sample, about ±5 %), "grad_zero" (share of gradient elements that are exactly 0), "grad_nonfinite" (u1).
+    strided sample, about ±5 %), "grad_zero" and "unchanged" (shares, in the same sample, of gradient elements that
+    are exactly 0 and of elements that the update left as they were), "grad_nonfinite" (u1).
     """
 
     schema: int
