@@ -132,8 +132,8 @@ def test_a_segment_deleted_under_the_reader_is_passed_over() -> None:
     source = RecordingSource(writer.folder)
     writer.train(0, 10)
     assert ordinals(source.poll(0)) == [0]
-    core(writer, 0).unlink()
     writer.train(10, 60)
+    core(writer, 0).unlink()
     assert ordinals(source.poll(0))[-1] == 60
 
 
