@@ -84,5 +84,8 @@ def run_app(session: Session, *, title: str | None = None, output_path: str | No
         # Exported by some shells and wrappers, and wrong from the first resize on; the terminal itself knows.
         os.environ.pop(name, None)
     app = NtstopApp(session, title=title, output_path=output_path)
-    app.run(mouse=False)
+    try:
+        app.run(mouse=False)
+    finally:
+        terminal.release(app)
     return app.return_code or 0

@@ -65,8 +65,27 @@ def guard(app: App[Any]) -> None:
     app.set_interval(1.0, lambda: _check_terminal(app))
 
 
+def release(app: App[Any]) -> None:
+    """Let go of the keyboard once the app has ended, however it ended.
+
+    The thread that reads keys outlives an app that broke off, keeps the process alive, and spins on a closed terminal.
+    """
+    driver = app._driver
+    if isinstance(driver, LinuxDriver):
+        driver.exit_event.set()
+
+
 def _leave(app: App[Any], code: int) -> None:
+    if code == 128 + signal.SIGHUP:
+        _end_soon(code)
     app.exit(return_code=code)
+
+
+def _end_soon(code: int) -> None:
+    """End the process if the app has not ended in a while."""
+    end = threading.Timer(_GONE_SECONDS, os._exit, (code,))
+    end.daemon = True
+    end.start()
 
 
 def _check_terminal(app: App[Any]) -> None:
@@ -77,7 +96,5 @@ def _check_terminal(app: App[Any]) -> None:
         os.tcgetpgrp(sys.__stdin__.fileno())
     except OSError:
         # The driver writes its farewell to a terminal that is not there: it may hang there, so there is a deadline.
-        end = threading.Timer(_GONE_SECONDS, os._exit, (128 + signal.SIGHUP,))
-        end.daemon = True
-        end.start()
+        _end_soon(128 + signal.SIGHUP)
         app.exit(return_code=128 + signal.SIGHUP)

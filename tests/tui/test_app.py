@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -15,8 +16,10 @@ import pytest
 from ntstop.session import Session
 from ntstop.sources.base import SourceError
 from ntstop.sources.runs import read_run
-from ntstop.tui.app import NtstopApp, screen_text
+from ntstop.tui.app import NtstopApp, run_app, screen_text
+from ntstop.tui.terminal import Driver
 from tests.helpers import wait_until
+from tests.tui import feed
 
 STEPS = 30
 
@@ -97,3 +100,20 @@ async def test_a_folder_that_comes_into_being_later_is_waited_for(finished: Path
                     return
                 await pilot.pause(0.05)
     raise AssertionError(text)
+
+
+def test_an_app_that_breaks_off_leaves_no_thread_at_the_keyboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[Driver] = []
+
+    def breaks_off(app: NtstopApp, **_: object) -> None:
+        async def start() -> None:
+            app._driver = Driver(app)
+            left.append(app._driver)
+
+        asyncio.run(start())
+        raise OSError("the terminal is gone")
+
+    monkeypatch.setattr(NtstopApp, "run", breaks_off)
+    with Session(feed.FedSource(feed.training(10))) as session, pytest.raises(OSError, match="gone"):
+        run_app(session)
+    assert left[0].exit_event.is_set()
