@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress, tee
 from typing import Any
 
 _WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module"})
@@ -42,21 +43,31 @@ def find_model(parameters: Sequence[Any]) -> Any | None:
     One scan of all objects the garbage collector knows, about 100 ms for a million: to be done once. Only types are
     asked, never the objects: an `isinstance` may run code of the job.
     """
-    module_class = sys.modules["torch"].nn.Module
-    is_module: dict[type, bool] = {}
     wanted = {id(parameter) for parameter in parameters}
     best, best_key = None, (0, 0, 0)
-    for candidate in gc.get_objects():
-        kind = type(candidate)
-        known = is_module.get(kind)
-        if known is None:
-            known = is_module[kind] = issubclass(kind, module_class)
-        if not known or "_parameters" not in candidate.__dict__:
+    for candidate in _modules():
+        if "_parameters" not in candidate.__dict__:
             continue
         held, total, modules = _count(candidate, wanted)
         if held and (held, total, modules) > best_key:
             best, best_key = candidate, (held, total, modules)
     return best
+
+
+def _modules() -> list[Any]:
+    """All live instances of `torch.nn.Module`.
+
+    The scan is one call into C, so no other thread runs while it holds a reference to everything: a thread that is
+    just building a tuple would find it shared, and fail with a SystemError.
+    """
+    classes, waiting = set[int](), [sys.modules["torch"].nn.Module]
+    while waiting:
+        kind = waiting.pop()
+        if id(kind) not in classes:
+            classes.add(id(kind))
+            waiting.extend(type.__subclasses__(kind))
+    objects, again = tee(chain.from_iterable(map(gc.get_objects, range(3))))
+    return list(compress(objects, map(classes.__contains__, map(id, map(type, again)))))
 
 
 def _count(module: Any, wanted: set[int]) -> tuple[int, int, int]:
