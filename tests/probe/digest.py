@@ -84,6 +84,8 @@ def main(mode: str, cases: str, port: str = "", rank: str = "0") -> None:
         found = train_armed(case, int(rank)) if mode == "armed" else {"digest": train(case, int(rank))}
         print(json.dumps({"case": case, **found}), flush=True)
     if port:
+        # Together: a rank that leaves while the other still talks to it may abort in gloo's own threads.
+        torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
 
