@@ -66,6 +66,10 @@ class StepBlock:
         self.count = record.count
         self.ordinal = record.ordinal
         self.losses = Columns(record.losses)
+        self.lrs = Columns(record.lrs)
+        self.phases = Columns(record.phases)
+        """Seconds by phase, None in steps that were not timed."""
+        self.clocks = record.clocks
         self._record = record
         self._steps = steps
 
@@ -74,7 +78,8 @@ class StepBlock:
         """The block of a record; None when a column is not as long as the record says."""
         columns = (
             record.t, record.step, record.duration, record.grad_norm, record.loss_scale, record.skipped,
-            record.optimizers, *record.losses.values(), *record.lrs.values(),
+            record.optimizers, record.micro, record.zero_grads, record.clip, record.epoch, record.samples,
+            record.tokens, *record.losses.values(), *record.lrs.values(), *record.phases.values(),
         )  # fmt: skip
         if record.count <= 0 or not all(column is None or _fits(column, record.count) for column in columns):
             return None
@@ -118,6 +123,51 @@ class StepBlock:
     def skipped(self) -> Values | None:
         """1 where the optimizer was kept from stepping."""
         return _values(self._record.skipped)
+
+    @cached_property
+    def t(self) -> Values:
+        """The writer's monotonic seconds at the end of each step."""
+        return wire.unpack(self._record.t)
+
+    @cached_property
+    def micro(self) -> Values | None:
+        """Backward passes in the step."""
+        return _values(self._record.micro)
+
+    @cached_property
+    def zero_grads(self) -> Values | None:
+        """Calls of `zero_grad` in the step."""
+        return _values(self._record.zero_grads)
+
+    @cached_property
+    def optimizers(self) -> Values | None:
+        """Optimizer steps in the step."""
+        return _values(self._record.optimizers)
+
+    @cached_property
+    def clip(self) -> Values | None:
+        """Clip coefficient, 1 where nothing was clipped."""
+        return _values(self._record.clip)
+
+    @cached_property
+    def loss_scale(self) -> Values | None:
+        """What the loss was multiplied by before backward."""
+        return _values(self._record.loss_scale)
+
+    @cached_property
+    def epoch(self) -> Values | None:
+        """Passes over the data, from 0."""
+        return _values(self._record.epoch)
+
+    @cached_property
+    def samples(self) -> Values | None:
+        """Samples seen, cumulative."""
+        return _values(self._record.samples)
+
+    @cached_property
+    def tokens(self) -> Values | None:
+        """Tokens seen, cumulative."""
+        return _values(self._record.tokens)
 
     @cached_property
     def rate(self) -> Values | None:

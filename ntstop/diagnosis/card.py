@@ -11,7 +11,7 @@ def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
     """(title, lines) of the card, in the fixed order of all cards."""
     claim = finding.claim
     return [
-        ("Symptom", [claim.symptom]),
+        ("Symptom", [claim.symptom, *map(follower, finding.explained)]),
         ("Reproduction", [how.sentence()]),
         ("Failure mode", [finding.failure_mode or "none"]),
         ("Hypothesis", [claim.hypothesis]),
@@ -20,6 +20,12 @@ def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
         ("Confidence", [claim.confidence]),
         ("Open questions", claim.open_questions or ["none"]),
     ]
+
+
+def follower(finding: Finding) -> str:
+    """One line on a finding that another one explains."""
+    where = f" in {finding.where}" if finding.where else ""
+    return f"with it, {finding.kind}{where} from step {finding.first_step:,}: {finding.symptom}"
 
 
 def title(finding: Finding) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from ntstop.sources.logs.roles import Roles
 from ntstop_probe import wire
 
 from .block import StepBlock, Values
 from .detectors.rate import RateWatch
 from .detectors.stall import StepTimes
 from .finding import Book, Claim, FailureMode, Finding, Severity
+from .folding import CAUSES, EXPLAINS, SLACK, SLACK_STEPS
+from .thresholds import Threshold, Thresholds
 
 __all__ = ["Context", "LayerSample", "StepBlock"]
 
@@ -32,6 +35,9 @@ class Context:
 
     writer: int
     book: Book
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    roles: Roles = field(default_factory=Roles)
+    """What the metrics that the job logs are, by their names or as the user says."""
     hello: wire.Hello | None = None
     schemas: dict[int, wire.Schema] = field(default_factory=dict)
     first_x: int | None = None
@@ -83,23 +89,41 @@ class Context:
         first_x: int,
         last_x: int | None = None,
     ) -> Finding:
-        """Write a finding into the book, or find the one that says this already."""
+        """Write a finding into the book, or find the one that says this already.
+
+        A finding that an open one explains (`folding.EXPLAINS`) goes to the card of that one, and what this one
+        explains goes to its own. The rule that keeps it need not know: it goes on with what it gets.
+        """
         rank = self.rank
-        return self.book.add(
-            Finding(
-                id=f"{kind}-{0 if rank is None else rank}-{where}-{first_x}",
-                kind=kind,
-                severity=severity,
-                area=area,
-                failure_mode=failure_mode,
-                first_step=first_x,
-                last_step=first_x if last_x is None else last_x,
-                rank=rank,
-                where=where,
-                claim=claim,
-                writer=self.writer,
-            )
+        finding = Finding(
+            id=f"{kind}-{0 if rank is None else rank}-{where}-{first_x}",
+            kind=kind,
+            severity=severity,
+            area=area,
+            failure_mode=failure_mode,
+            first_step=first_x,
+            last_step=first_x if last_x is None else last_x,
+            rank=rank,
+            where=where,
+            claim=claim,
+            writer=self.writer,
         )
+        slack = max(SLACK_STEPS * self.stride, int(SLACK * (self.last_x - (self.first_x or 0))))
+        for name in CAUSES.get(kind, ()):
+            for cause in self.book.find(name, self.writer):
+                if first_x >= cause.first_step - slack:
+                    self.book.explain(cause, finding)
+                    return finding
+        finding = self.book.add(finding)
+        for name in EXPLAINS.get(kind, ()):
+            for symptom in self.book.find(name, self.writer):
+                if symptom.first_step >= first_x - slack:
+                    self.book.explain(finding, symptom)
+        return finding
+
+    def value(self, known: Threshold) -> float:
+        """A threshold as the user has set it, else its default."""
+        return self.thresholds[known]
 
     def is_open(self, *kinds: str) -> bool:
         """Whether this rank has an open finding of one of the kinds."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ntstop.sources.logs.roles import Roles
 from ntstop_probe import wire
 
 from .block import StepBlock, Values
 from .context import Context, LayerSample
 from .finding import Book, Finding
-from .rules import Rule, load
+from .rules import ACROSS, Rule, load
+from .thresholds import Thresholds
 
 
 @dataclass(slots=True)
@@ -31,11 +34,22 @@ class Engine:
     Not thread-safe: the session observes and reads under one lock. `version` goes up when findings change.
     """
 
-    def __init__(self, rules: list[type[Rule]] | None = None) -> None:
+    def __init__(
+        self,
+        rules: list[type[Rule]] | None = None,
+        *,
+        thresholds: Mapping[str, float] | None = None,
+        roles: Roles | None = None,
+    ) -> None:
+        """`thresholds`: what the user has set, by name. Raises `ValueError` with one line where one is wrong."""
         self._kinds: Final = load() if rules is None else rules
+        self._thresholds = Thresholds(thresholds)
+        self._roles = roles or Roles()
         self._book = Book()
         self._by_writer: dict[int, _Rank] = {}
         self._ranks: list[_Rank] = []
+        self._contexts: list[Context] = []
+        self._across = [kind(self._book, self._contexts) for kind in ACROSS] if rules is None else []
 
     @property
     def findings(self) -> list[Finding]:
@@ -60,6 +74,8 @@ class Engine:
                     _advance(context, block)
                     for rule in rank.rules:
                         rule.steps(block)
+                    for across in self._across:
+                        across.steps(context, block)
             case wire.Layers():
                 sample = _layer_sample(context, record)
                 if sample is not None:
@@ -73,14 +89,27 @@ class Engine:
             case wire.Heartbeat():
                 for rule in rank.rules:
                     rule.heartbeat(record)
+            case wire.Scalars():
+                for rule in rank.rules:
+                    rule.scalars(record)
+            case wire.Host():
+                for rule in rank.rules:
+                    rule.host(record)
+            case wire.Device():
+                for rule in rank.rules:
+                    rule.device(record)
+            case wire.Allocator():
+                for rule in rank.rules:
+                    rule.allocator(record)
+            case wire.Compiler():
+                for rule in rank.rules:
+                    rule.compiler(record)
             case wire.Event():
                 for rule in rank.rules:
                     rule.event(record)
                 if record.kind == "resume":
                     for rule in rank.rules:
                         rule.resumed()
-            case _:
-                pass
 
     def process_gone(self, writer: int, evidence: str) -> None:
         """The process is known to be gone without having said so; `evidence` is the sentence that proves it.
@@ -102,6 +131,7 @@ class Engine:
         rank = self._by_writer[writer]
         if rank.context.hello is None and (earlier := self._earlier_attempt(rank, hello)) is not None:
             self._ranks.remove(rank)
+            self._contexts.remove(rank.context)
             rank = self._by_writer[writer] = earlier
             rank.ended_at[rank.current] = rank.context.last_x
             rank.current = writer
@@ -129,10 +159,11 @@ class Engine:
         return None
 
     def _new_rank(self, writer: int) -> _Rank:
-        context = Context(writer=writer, book=self._book)
+        context = Context(writer, self._book, self._thresholds, self._roles)
         rank = _Rank(context, [kind(context) for kind in self._kinds], current=writer)
         self._by_writer[writer] = rank
         self._ranks.append(rank)
+        self._contexts.append(context)
         return rank
 
 

@@ -61,6 +61,8 @@ class Finding:
     claim: Claim
     writer: int
     status: Status = "open"
+    explained: list[Finding] = field(default_factory=list)
+    """Findings that this one is the cause of: told on its card, and nowhere else."""
 
     @property
     def symptom(self) -> str:
@@ -118,6 +120,16 @@ class Book:
 
     def changed(self) -> None:
         """A finding was changed in place."""
+        self.version += 1
+
+    def explain(self, cause: Finding, symptom: Finding) -> None:
+        """Tell `symptom` on the card of `cause`, which then weighs no less, and not for itself."""
+        self._findings.pop(symptom.id, None)
+        cause.explained = [known for known in cause.explained if known.id != symptom.id]
+        cause.explained.extend((symptom, *symptom.explained))
+        symptom.explained = []
+        if WEIGHT[symptom.severity] > WEIGHT[cause.severity]:
+            cause.severity = symptom.severity
         self.version += 1
 
     def find(self, kind: str, writer: int, *, status: Status | None = "open") -> list[Finding]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from . import card
 from .engine import Engine
 from .finding import Basis, Evidence, Finding, weight
 from .reproduction import Reproduction, reproduction
@@ -130,7 +131,7 @@ def _entry(finding: Finding, how: Reproduction) -> FindingEntry:
         rank=finding.rank,
         where=finding.where,
         symptom=claim.symptom,
-        evidence=[_evidence(item) for item in claim.evidence],
+        evidence=[*map(_evidence, claim.evidence), *map(_follower, finding.explained)],
         hypothesis=claim.hypothesis,
         fix=claim.fix,
         confidence=claim.confidence,
@@ -142,6 +143,11 @@ def _entry(finding: Finding, how: Reproduction) -> FindingEntry:
 def _evidence(item: Evidence) -> EvidenceEntry:
     value = item.value if item.value is not None and math.isfinite(item.value) else None
     return EvidenceEntry(item.text, item.series, item.step, value, item.unit, item.basis)
+
+
+def _follower(finding: Finding) -> EvidenceEntry:
+    """A finding that this one explains: it has no entry of its own."""
+    return EvidenceEntry(card.follower(finding), finding.where or None, finding.first_step, None, "", "measured")
 
 
 def _plain(value: Any) -> str:

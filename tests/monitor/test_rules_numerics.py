@@ -64,10 +64,11 @@ def test_gradient_that_breaks_under_a_finite_loss_is_named_by_its_first_layer() 
     script = start().steps(descent(200)[:60], grad_norm=[1.0] * 60)
     script.add(layers(60, script.t, grad_norm=bad_from(2), grad_nonfinite=[0, 0, 1, 1]))
     engine = diagnose(script.steps([2.0, NAN, NAN], grad_norm=[INF, NAN, NAN]).records)
-    grad, loss = only(engine, "nonfinite-grad"), only(engine, "nonfinite-loss")
+    grad = only(engine, "nonfinite-grad")
+    (loss,) = grad.explained
     assert (grad.first_step, grad.where, grad.severity) == (60, "block.1.weight", "critical")
     assert "+Inf" in grad.symptom
-    assert loss.first_step == 61 and "gradient at step 60" in loss.claim.hypothesis
+    assert (loss.kind, loss.first_step) == ("nonfinite-loss", 61) and "gradient at step 60" in loss.claim.hypothesis
 
 
 def test_layers_alone_show_a_nonfinite_gradient() -> None:

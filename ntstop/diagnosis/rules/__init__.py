@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from .base import REGISTRY, Rule, rule
+from .base import ACROSS, REGISTRY, Rule, RunRule, across, rule
 
-__all__ = ["REGISTRY", "Rule", "load", "rule"]
+__all__ = ["ACROSS", "REGISTRY", "Rule", "RunRule", "across", "load", "rule"]
 
 
 def load() -> list[type[Rule]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ntstop_probe import wire
 
 from ..context import Context, LayerSample, StepBlock
+from ..finding import Book
 
 REGISTRY: list[type[Rule]] = []
+ACROSS: list[type[RunRule]] = []
 
 
 class Rule:
@@ -33,6 +37,21 @@ class Rule:
     def event(self, event: wire.Event) -> None:
         """Something that happened once."""
 
+    def scalars(self, scalars: wire.Scalars) -> None:
+        """Numbers that the job logged, under its own names; `context.roles` says what they are."""
+
+    def host(self, host: wire.Host) -> None:
+        """The host, once a second."""
+
+    def device(self, device: wire.Device) -> None:
+        """One accelerator, once a second."""
+
+    def allocator(self, allocator: wire.Allocator) -> None:
+        """The allocator of one device, once a second."""
+
+    def compiler(self, compiler: wire.Compiler) -> None:
+        """What torch.compile has done."""
+
     def heartbeat(self, heartbeat: wire.Heartbeat) -> None:
         """Once a second."""
 
@@ -44,6 +63,27 @@ class Rule:
 
         `continued`: another attempt of the rank has taken over since.
         """
+
+
+class RunRule:
+    """Base of the rules that look at all ranks of a run together. One instance a run.
+
+    Blocks of the ranks come in the order in which they were read, which is not that of their clocks: compare by step.
+    """
+
+    def __init__(self, book: Book, ranks: Sequence[Context]) -> None:
+        self.book = book
+        self.ranks = ranks
+        """The contexts of all ranks seen so far; grows."""
+
+    def steps(self, context: Context, block: StepBlock) -> None:
+        """A block of finished steps of the rank that `context` belongs to."""
+
+
+def across(kind: type[RunRule]) -> type[RunRule]:
+    """Class decorator: the engine runs this rule once for the whole run."""
+    ACROSS.append(kind)
+    return kind
 
 
 def rule(kind: type[Rule]) -> type[Rule]:
