@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ntstop import text
 from ntstop.curves.series import Series
 from ntstop.diagnosis.report import line
 from ntstop.run.process import ProcessState
 from ntstop.session import Session
-from ntstop.tui import text
-from ntstop.tui.raster.spec import Floats
-from ntstop.tui.widgets.sparkline import spark
+from ntstop.sparkline import spark
 
 _SPARK = 60
 """Cells of a curve."""
@@ -126,7 +126,7 @@ def _curve(name: str, series: Series) -> str:
     return f"{_label(name)} {last}  {spark(values, min(_SPARK, len(values)))}{broken}"
 
 
-def _without_rounding(values: Floats) -> Floats:
+def _without_rounding(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """A constant rate of 0.003 is no square wave: the means of its buckets differ in the last bit."""
     largest = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
     return np.round(values / largest, 9) if 0.0 < largest < np.inf else values

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from ntstop import text
 from ntstop.commands.target import LogOptions, sources_of
 from ntstop.diagnosis import card
 from ntstop.diagnosis.report import Report, RunInfo, exit_code, line, report, reproduction_of
 from ntstop.session import Session
 from ntstop.sources.base import Source, SourceError
 from ntstop.sources.logs.source import LogSource
-from ntstop.tui import text
 
 UNREADABLE = 2
 

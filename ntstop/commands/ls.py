@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from ntstop import text
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
-from ntstop.tui import text
 
 SHOWN = 20
 """Runs that are listed without `--all`; every active one is."""

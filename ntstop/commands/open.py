@@ -7,13 +7,13 @@ import time
 
 import click
 
+from ntstop import text
 from ntstop.commands import screen
 from ntstop.commands.ls import table
 from ntstop.commands.target import LogOptions, logs_of
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
 from ntstop.sources.logs.source import LogSource, LogTarget
-from ntstop.tui import text
 
 _SHOWN_LOGS = 50
 _POLL = 0.5

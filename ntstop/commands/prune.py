@@ -12,11 +12,11 @@ from pathlib import Path
 
 import click
 
+from ntstop import text
 from ntstop.commands.ls import table
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
 from ntstop.sources.runs import RunEntry
-from ntstop.tui import text
 from ntstop_probe import registry
 
 SILENT = 3600.0

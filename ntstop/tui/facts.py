@@ -12,8 +12,8 @@ from ..run.process import ProcessState
 from ..session import Session
 from ..sources.base import newer_protocol
 from ..sources.replay import ReplaySource
+from ..text import clip, count, duration, number, percent, rate
 from .raster.ink import Ink
-from .text import clip, count, duration, number, percent, rate
 from .view import StepView
 from .widgets.message import Line
 from .widgets.statusline import Part

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from ntstop.sparkline import spark
 from ntstop.tui.raster.heat import HeatSpec, heat_box, heat_layers_at, heat_step_at, plot_heat
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.names import group_rows
 from ntstop.tui.raster.spec import Colours, Glyphs, Marker
 from ntstop.tui.raster.stack import Part, StackSpec, plot_stack, stack_step_at
-from ntstop.tui.widgets.sparkline import spark
 
 NAN, INF = math.nan, math.inf
 any_float = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)

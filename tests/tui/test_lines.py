@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ntstop.diagnosis.finding import Claim, Finding
+from ntstop.text import cell_width
 from ntstop.tui.facts import Facts, status_parts
 from ntstop.tui.raster.ink import Ink
-from ntstop.tui.text import cell_width
 from ntstop.tui.widgets.findings import draw_findings
 from ntstop.tui.widgets.hints import draw_hints
 from ntstop.tui.widgets.pane import draw_title, value

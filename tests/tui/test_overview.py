@@ -12,11 +12,11 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from ntstop.session import Session
+from ntstop.text import cell_width
 from ntstop.tui.app import NtstopApp, screen_text
 from ntstop.tui.screens.card import CardScreen
 from ntstop.tui.screens.help import HelpScreen
 from ntstop.tui.screens.overview import Overview
-from ntstop.tui.text import cell_width
 from ntstop_probe.wire import Event, Record, Steps, pack
 from tests.tui import feed
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ntstop.tui import text
+from ntstop import text
 
 
 def test_after_safe_rich_and_this_module_agree_on_the_width_of_every_character_there_is() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..text import cell_width, fit
+from ...text import cell_width, fit
 from .ink import Ink
 from .picture import Picture
 from .scale import XScale, YScale, linear_ticks, nice_step, step_label

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import cell_width, clip, exponent, fit
+from ...text import cell_width, clip, exponent, fit
 from .axes import draw_markers, draw_x_axis
 from .columns import extents, running
 from .ink import Ink

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..text import cell_width, clip, number
+from ...text import cell_width, clip, number
 from .ink import Ink
 from .picture import Picture
 from .spec import Box, ChartSpec, Glyphs, Trace

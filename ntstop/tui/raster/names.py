@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import safe
+from ...text import safe
 
 
 @dataclass(frozen=True, eq=False, slots=True)

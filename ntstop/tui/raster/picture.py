@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import character_width, safe
+from ...text import character_width, safe
 from .ink import Ink
 
 SPACE = ord(" ")

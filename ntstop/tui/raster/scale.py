@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import exponent
+from ...text import exponent
 from .spec import Floats
 
 TINY = 1e-290

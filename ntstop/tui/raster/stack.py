@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import cell_width, percent
+from ...text import cell_width, percent
 from .axes import draw_markers, draw_x_axis, draw_y_axis
 from .canvas import BLOCKS
 from .columns import extents, running

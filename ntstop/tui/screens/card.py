@@ -14,8 +14,8 @@ from textual.widgets import Static
 from ...diagnosis import card
 from ...diagnosis.finding import Finding
 from ...diagnosis.reproduction import Reproduction
+from ...text import safe
 from .. import bindings
-from ..text import safe
 
 
 class CardScreen(ModalScreen[None]):

@@ -15,11 +15,11 @@ from ...diagnosis.finding import Finding
 from ...diagnosis.report import reproduction_of
 from ...run.process import ProcessState
 from ...session import Session
+from ...text import count
 from .. import bindings
 from ..facts import Facts, facts_of, status_parts, tiny_lines, waiting_lines
 from ..layout import layout_classes
 from ..marks import markers_of
-from ..text import count
 from ..view import StepView
 from ..widgets.chart import CursorMoved
 from ..widgets.findings import FindingsPane

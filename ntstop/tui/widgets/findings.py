@@ -8,10 +8,10 @@ from typing import ClassVar
 from textual.app import ComposeResult
 
 from ...diagnosis.finding import Finding
+from ...text import cell_width, clip, count
 from .. import bindings
 from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..text import cell_width, clip, count
 from .chart import PictureWidget
 from .pane import Pane, is_ascii, plain_if, value
 

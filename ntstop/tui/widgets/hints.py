@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...text import cell_width
 from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..text import cell_width
 from .chart import PictureWidget
 from .pane import is_ascii, plain_if
 

@@ -13,14 +13,14 @@ from textual.app import ComposeResult
 from ntstop_probe.wire import Device
 
 from ...run.process import ProcessState
+from ...sparkline import spark
+from ...text import clip, fit, size
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Marker
-from ..text import clip, fit, size
 from ..view import StepView
 from .chart import PictureWidget
 from .pane import Pane, is_ascii, plain_if
-from .sparkline import spark
 
 LABEL, SPARK = 9, 10
 MOST_ROWS = 12

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
+from ...text import clip, number
 from .. import bindings
 from ..raster.heat import HeatSpec, heat_box
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Marker
-from ..text import clip, number
 from ..view import StepView
 from .heatmap import HeatMap
 from .pane import Pane, Value, value

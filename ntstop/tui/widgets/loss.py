@@ -15,10 +15,10 @@ from ...curves.buckets import Buckets
 from ...curves.series import Series
 from ...curves.smooth import ema
 from ...run.process import ProcessState
+from ...text import clip, count, number
 from ..raster.ink import Ink, line
 from ..raster.legend import value_at
 from ..raster.spec import ChartSpec, Marker, Trace
-from ..text import clip, count, number
 from ..view import StepView
 from .chart import Chart
 from .pane import Pane, Value, is_ascii, value

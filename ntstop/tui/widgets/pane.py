@@ -10,11 +10,11 @@ from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
 from ...run.process import ProcessState
+from ...text import cell_width, safe
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Glyphs, Marker
 from ..styles.paint import glyphs_of
-from ..text import cell_width, safe
 from ..view import StepView
 from .chart import PictureWidget
 

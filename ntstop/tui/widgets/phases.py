@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 
 from ...curves.buckets import Buckets
 from ...run.process import ProcessState
+from ...text import duration
 from ..raster.ink import Ink
 from ..raster.spec import ChartSpec, Marker, Trace
 from ..raster.stack import Part, StackSpec
-from ..text import duration
 from ..view import StepView
 from .chart import Chart
 from .pane import Pane, Value, value

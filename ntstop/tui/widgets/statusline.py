@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...text import cell_width, clip, safe
 from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..text import cell_width, clip, safe
 from .chart import PictureWidget
 from .pane import is_ascii, plain_if
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..raster.spec import Floats
-
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.-~=+*#"
 
 
 def spark(
-    values: Floats, width: int, ascii: bool = False, *, low: float | None = None, high: float | None = None
+    values: NDArray[np.float64], width: int, ascii: bool = False, *, low: float | None = None, high: float | None = None
 ) -> str:
     """The last values as `width` cells, each the mean of its share of them, padded with spaces on the left.
 
@@ -35,7 +33,7 @@ def spark(
     return "".join(levels[i] if there else " " for i, there in zip(index, known, strict=True)).rjust(width)
 
 
-def _means(values: Floats, cells: int) -> NDArray[np.float64]:
+def _means(values: NDArray[np.float64], cells: int) -> NDArray[np.float64]:
     """The mean of the finite values in each of `cells` even shares, NaN where there are none."""
     starts = np.linspace(0, len(values), cells, endpoint=False).astype(np.int64)
     finite = np.isfinite(values)
