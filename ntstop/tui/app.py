@@ -12,9 +12,14 @@ from textual.screen import Screen
 
 from ..session import Session
 from . import bindings, terminal
+from .screens import SCREENS
+from .screens.base import RunScreen
 from .screens.help import HelpScreen
-from .screens.overview import Overview
 from .themes import ANSI, THEMES
+from .workspace import Shown, Workspace
+
+TICK = 0.25
+"""Seconds from one look at the sessions to the next."""
 
 
 class NtstopApp(App[int], inherit_bindings=False):
@@ -27,9 +32,7 @@ class NtstopApp(App[int], inherit_bindings=False):
 
     def __init__(self, session: Session, *, title: str | None = None, output_path: str | None = None) -> None:
         super().__init__(driver_class=terminal.Driver)
-        self.session = session
-        self.run_title = title
-        self.output_path = output_path
+        self.workspace = Workspace([Shown(session)], title=title, output_path=output_path)
         self.animation_level = "none"
         self.ascii_only = terminal.is_ascii_only()
         self._poor = terminal.has_few_colours()
@@ -43,9 +46,38 @@ class NtstopApp(App[int], inherit_bindings=False):
         return self._poor or self.theme == ANSI
 
     def on_mount(self) -> None:
-        """Take the terminal in hand and show the overview."""
+        """Take the terminal in hand, show the overview, and look at the sessions four times a second."""
         terminal.guard(self)
-        self.push_screen(Overview(self.session, title=self.run_title, output_path=self.output_path))
+        self.push_screen(self._installed(SCREENS[0].name))
+        self.set_interval(TICK, self.tick)
+
+    @property
+    def run_screen(self) -> RunScreen | None:
+        """The screen of a run that is shown, under whatever lies over it."""
+        return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, RunScreen)), None)
+
+    def tick(self) -> None:
+        """Let the screen that is shown draw what is new; the others wait until they are."""
+        if (screen := self.run_screen) is not None and screen.is_mounted:
+            screen.tick()
+
+    def _installed(self, name: str) -> RunScreen:
+        """The screen of this name, built when it is first asked for."""
+        known = self._installed_screens.get(name)
+        if isinstance(known, RunScreen):
+            return known
+        entry = next(entry for entry in SCREENS if entry.name == name)
+        screen = entry.load()(self.workspace)
+        self.install_screen(screen, name)
+        return screen
+
+    def action_go(self, name: str) -> None:
+        """Show another screen, or say why there would be nothing on it."""
+        entry = next(entry for entry in SCREENS if entry.name == name)
+        if why := entry.load().hidden_why(self.workspace):
+            self.notify(f"{name}: {why}", timeout=3)
+        else:
+            self.switch_screen(self._installed(name))
 
     def action_leave(self) -> None:
         """Quit the viewer; the job is not touched."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
+from .screens import SCREENS
+
 
 def key(keys: str, action: str, hint: str, help: str, *, show: bool = False, display: str | None = None) -> Binding:
     """One binding; `keys` as textual names them, separated by commas."""
@@ -18,10 +20,21 @@ APP: list[BindingType] = [
     key("question_mark", "help", "help", "this help", show=True, display="?"),
     key("p", "picture", "picture", "save the screen as SVG and text in the current folder"),
     key("t", "next_theme", "theme", "next theme: dark, light, the terminal's own colours"),
+    *(
+        key(
+            entry.key,
+            f"go('{entry.name}')",
+            "screens" if entry is SCREENS[0] else "",
+            f"{entry.name}: {entry.help}",
+            show=entry is SCREENS[0] and len(SCREENS) > 1,
+            display=f"{entry.key}-{SCREENS[-1].key}" if entry is SCREENS[0] else "",
+        )
+        for entry in SCREENS
+    ),
     key("ctrl+z", "suspend_process", "suspend", "suspend the viewer; `fg` brings it back", display="ctrl+z"),
 ]
 
-OVERVIEW: list[BindingType] = [
+RUN: list[BindingType] = [
     key(
         "space",
         "pause",
@@ -41,8 +54,8 @@ OVERVIEW: list[BindingType] = [
     key("right_square_bracket", "seek(1)", "", ""),
     key("less_than_sign", "speed(-1)", "speed", "replay slower, faster: 1× to 1000×", display="<>"),
     key("greater_than_sign", "speed(1)", "", ""),
-    key("y", "log", "log", "logarithmic loss axis", show=True, display="y"),
-    key("e", "smoothing", "smooth", "smoothing of the loss: off, light, strong", show=True, display="e"),
+    key("y", "log", "log", "logarithmic axis", show=True, display="y"),
+    key("e", "smoothing", "smooth", "smoothing: off, light, strong", show=True, display="e"),
     key("tab", "app.focus_next", "panes", "next pane; shift: the one before", show=True, display="tab"),
     key("shift+tab", "app.focus_previous", "", ""),
     key(
@@ -57,6 +70,8 @@ OVERVIEW: list[BindingType] = [
     key("enter", "card", "card", "open the card of the finding", show=True, display="enter"),
     key("escape", "back", "", "clear the cursor; then follow the tail; then show the whole run", display="esc"),
 ]
+
+OVERVIEW: list[BindingType] = []
 
 LAYERS: list[BindingType] = [
     key("up", "layer(-1)", "", "choose a row: its layers and their value stand in the title", display="↑↓"),

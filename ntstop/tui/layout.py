@@ -17,5 +17,9 @@ def layout_classes(width: int, height: int) -> dict[str, bool]:
         "-no-host": height < (22 if is_wide else 34),
         "-no-phases": height < (10 if is_wide else 18),
         "-short": height < 30,
-        "-tiny": width < SMALLEST[0] or height < SMALLEST[1],
     }
+
+
+def is_tiny(width: int, height: int) -> bool:
+    """Whether a terminal is too small for anything but a line of text."""
+    return width < SMALLEST[0] or height < SMALLEST[1]

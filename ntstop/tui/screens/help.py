@@ -43,15 +43,16 @@ class HelpScreen(ModalScreen[None]):
         about = focused.HELP if isinstance(focused, Helpable) else ""
         groups: dict[str, Keys] = {}
         seen = set()
+        here = screen.TITLE or "this screen"
         for active in screen.active_bindings.values():
             binding = active.binding
             if binding.system or not binding.tooltip or (active.node, binding.action) in seen:
                 continue
             seen.add((active.node, binding.action))
-            name = "this pane" if active.node is focused else "everywhere" if active.node is screen.app else "overview"
+            name = "this pane" if active.node is focused else "everywhere" if active.node is screen.app else here
             shown = binding.key_display or screen.app.get_key_display(binding)
             groups.setdefault(name, []).append((shown, binding.tooltip))
-        order = ["this pane", "overview", "everywhere"]
+        order = ["this pane", here, "everywhere"]
         return cls(about, [(name, groups[name]) for name in order if name in groups])
 
     def compose(self) -> ComposeResult:

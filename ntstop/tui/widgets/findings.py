@@ -78,38 +78,19 @@ class FindingsPane(Pane):
         super().__init__(id=id)
         self.rows = FindingRows()
         self.note = self.output = ""
-        self.is_chosen = False
-        """Whether the user has moved the selection."""
 
     def body(self) -> ComposeResult:
         """The rows."""
         yield self.rows
 
-    def set(self, findings: Sequence[Finding], nothing: str, note: str = "", output: str = "") -> None:
-        """Show `findings`; the one that the user chose stays selected when the order changes, else the first is.
+    def set(self, findings: Sequence[Finding], selected: int, nothing: str, note: str = "", output: str = "") -> None:
+        """Show `findings`, one of them selected.
 
         `nothing`: the words for none; `note`: what the state of the run rests on; `output`: where the job writes.
         """
         self.note, self.output = note, output
-        rows, current = self.rows, self.current if self.is_chosen else None
-        places = [place for place, finding in enumerate(findings) if current and finding.id == current.id]
-        rows.selected = places[0] if places else 0
-        rows.findings, rows.nothing = findings, nothing
+        self.rows.findings, self.rows.selected, self.rows.nothing = findings, selected, nothing
         self.refresh_rows()
-
-    @property
-    def current(self) -> Finding | None:
-        """The selected finding."""
-        rows = self.rows
-        return rows.findings[rows.selected] if rows.selected < len(rows.findings) else None
-
-    def select(self, offset: int) -> Finding | None:
-        """Move the selection by `offset`, around the ends, and return the finding it is on."""
-        if self.rows.findings:
-            self.is_chosen = True
-            self.rows.selected = (self.rows.selected + offset) % len(self.rows.findings)
-            self.refresh_rows()
-        return self.current
 
     def refresh_rows(self) -> None:
         """Rows, and in the title how many there are when not all are to be seen."""

@@ -17,8 +17,8 @@ from ...sparkline import spark
 from ...text import clip, fit, size
 from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..raster.spec import Marker
 from ..view import StepView
+from ..workspace import Look
 from .chart import PictureWidget
 from .pane import Pane, is_ascii, plain_if
 
@@ -200,9 +200,10 @@ class HostPane(Pane):
         """The lines."""
         yield self.usage
 
-    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+    def gather(self, look: Look) -> None:
         """A line for each thing measured."""
-        self.rows = usage_rows(process, view)
+        process = look.process
+        self.rows = usage_rows(process, look.view)
         names = sorted(set(process.devices.values()))
         self.note = ", ".join(f"{list(process.devices.values()).count(name)}× {name}" for name in names)
 

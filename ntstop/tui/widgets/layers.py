@@ -18,6 +18,7 @@ from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Marker
 from ..view import StepView
+from ..workspace import Look
 from .heatmap import HeatMap
 from .pane import Pane, Value, value
 
@@ -118,10 +119,10 @@ class LayersPane(Pane):
         """Cells left of the map, where the names stand."""
         return heat_box(replace(self.spec, width=self.heat.size.width, height=self.heat.size.height)).left
 
-    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+    def gather(self, look: Look) -> None:
         """The window of the matrix, and the column at the cursor."""
-        self.spec = heat_spec(process, view, self.heat.columns or 1, markers)
-        self.column = column_at(process, view)
+        self.spec = heat_spec(look.process, look.view, self.heat.columns or 1, look.markers)
+        self.column = column_at(look.process, look.view)
 
     def present(self) -> None:
         """The map, and the values in the title."""

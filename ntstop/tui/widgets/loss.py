@@ -20,6 +20,7 @@ from ..raster.ink import Ink, line
 from ..raster.legend import value_at
 from ..raster.spec import ChartSpec, Marker, Trace
 from ..view import StepView
+from ..workspace import Look
 from .chart import Chart
 from .pane import Pane, Value, is_ascii, value
 
@@ -109,9 +110,10 @@ class LossPane(Pane):
         """The chart."""
         yield self.chart
 
-    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+    def gather(self, look: Look) -> None:
         """The window of each curve; at the cursor the values as they were measured."""
-        spec = loss_spec(process.series, view, self.chart.dot_columns or 2, markers)
+        process, view = look.process, look.view
+        spec = loss_spec(process.series, view, self.chart.dot_columns or 2, look.markers)
         self.spec = replace(spec, gutter=self.chart.spec.gutter)
         self.exact = view.cursor is not None
         self.measured = [process.series[trace.label].y_at(view.cursor or 0.0) for trace in self.spec.traces]

@@ -9,13 +9,12 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
-from ...run.process import ProcessState
 from ...text import cell_width, safe
 from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..raster.spec import Glyphs, Marker
+from ..raster.spec import Glyphs
 from ..styles.paint import glyphs_of
-from ..view import StepView
+from ..workspace import Look
 from .chart import PictureWidget
 
 Value = tuple[tuple[str, Ink], ...]
@@ -111,8 +110,8 @@ class Pane(Vertical, can_focus=True):
         """What stands under the title."""
         yield from ()
 
-    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
-        """Copy what is to be drawn. Called under the session's lock: copy, do not draw."""
+    def gather(self, look: Look) -> None:
+        """Copy what is to be drawn. The sessions are locked: copy, do not draw, and keep nothing of `look`."""
 
     def present(self) -> None:
         """Draw what was gathered."""

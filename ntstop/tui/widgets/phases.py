@@ -14,6 +14,7 @@ from ..raster.ink import Ink
 from ..raster.spec import ChartSpec, Marker, Trace
 from ..raster.stack import Part, StackSpec
 from ..view import StepView
+from ..workspace import Look
 from .chart import Chart
 from .pane import Pane, Value, value
 from .phasebar import PhaseBar
@@ -97,9 +98,10 @@ class PhasesPane(Pane):
         yield self.bar
         yield self.chart
 
-    def gather(self, process: ProcessState, view: StepView, markers: Sequence[Marker]) -> None:
+    def gather(self, look: Look) -> None:
         """The window of each phase, and the step time at the cursor or over the last steps."""
-        self.stack = stack_spec(process, view, self.bar.columns or 1, markers)
+        process, view = look.process, look.view
+        self.stack = stack_spec(process, view, self.bar.columns or 1, look.markers)
         if self.chart.display:
             self.spec = time_spec(process, view, self.chart.dot_columns or 2)
         self.clocks = dict(process.clocks)

@@ -1,0 +1,246 @@
+"""What all screens of a run have in common: status above, hints below, when to draw, and the keys of the step axis."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widget import Widget
+
+from ...diagnosis.report import reproduction_of
+from .. import bindings
+from ..facts import Facts, facts_of, status_parts, tiny_lines, waiting_lines
+from ..layout import is_tiny
+from ..widgets.chart import CursorMoved
+from ..widgets.hints import Hints
+from ..widgets.message import Message
+from ..widgets.pane import Pane, is_ascii
+from ..widgets.statusline import StatusLine
+from ..workspace import Look, Workspace
+from .card import CardScreen
+
+SEEK = 1 / 20
+"""Of the run that a key press of the replay goes back or on."""
+STATUS_TICKS = 2
+"""Ticks from one look at the status to the next."""
+PAGE = 60
+"""Columns that the cursor steps are told in where a screen has no chart."""
+
+
+class RunScreen(Screen[None]):
+    """A screen over the shared workspace. The app calls `tick` four times a second while it is on top."""
+
+    BINDINGS: ClassVar = bindings.RUN
+    TITLE: ClassVar[str] = ""
+    """What the help calls it."""
+    TURNS: ClassVar[tuple[str, ...]] = ()
+    """Ids of panes: whose turn it is at each tick, "" for nobody's, while nobody presses a key. Empty: all in turn."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__()
+        self.workspace = workspace
+        self.view = workspace.view
+        self._drawn: Hashable = None
+        self._versions: dict[str | None, int] = {}
+        self._turn = 0
+
+    @classmethod
+    def hidden_why(cls, workspace: Workspace) -> str:
+        """Why there is nothing to be seen on this screen, "" when there is."""
+        return ""
+
+    def body(self) -> ComposeResult:
+        """The panes."""
+        yield from ()
+
+    def foot(self) -> ComposeResult:
+        """What stands between the panes and the hints, on short runs too."""
+        yield from ()
+
+    def layout_classes(self, width: int, height: int) -> dict[str, bool]:
+        """Classes for a terminal of this size, and whether each is on."""
+        return {}
+
+    def compose(self) -> ComposeResult:
+        """Status, panes, hints."""
+        yield StatusLine()
+        yield Message(id="message")
+        with Container(id="body"):
+            yield from self.body()
+        yield from self.foot()
+        yield Hints()
+
+    def home(self) -> Widget | None:
+        """What has the focus at first."""
+        return next(iter(self.query(Pane)), None)
+
+    def on_mount(self) -> None:
+        """Draw as soon as there is a size."""
+        if (home := self.home()) is not None:
+            home.focus()
+        self.call_after_refresh(self.tick)
+
+    def on_screen_resume(self) -> None:
+        """What has happened since, on another screen or to the terminal, is drawn at once."""
+        self._fit(*self.app.size)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Another size has room for other panes."""
+        self._fit(event.size.width, event.size.height)
+
+    def _fit(self, width: int, height: int) -> None:
+        for name, is_on in {"-tiny": is_tiny(width, height), **self.layout_classes(width, height)}.items():
+            self.set_class(is_on, name)
+        self._drawn = None
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Take what is new from the sessions, holding their locks only to copy; then draw what differs."""
+        workspace = self.workspace
+        gathered: list[Pane] = []
+        with workspace.locked():
+            look = workspace.look()
+            process = look.process if look else None
+            facts = facts_of(workspace.session, process, self.view, workspace.title)
+            if look is not None:
+                gathered = self.due()
+                self.gather(look, gathered)
+        for pane in gathered:
+            pane.present()
+        if gathered or self._turn % STATUS_TICKS == 0:
+            self._say(facts, has_steps=process is not None and process.steps > 0)
+
+    def gather(self, look: Look, panes: list[Pane]) -> None:
+        """Let the panes copy what they are about to draw; the sessions are locked."""
+        for pane in panes:
+            pane.gather(look)
+
+    def axis_key(self) -> Hashable:
+        """Changes with everything but new data that changes what all panes show."""
+        return self.view.key, self.view.window, self.size
+
+    def due(self) -> list[Pane]:
+        """The panes to draw: all when the axis or the size has changed, else the one whose turn it is, if it has news.
+
+        One at a time, because textual repaints everything between two places of one row that change together.
+        """
+        panes = [pane for pane in self.query(Pane) if pane.display and pane.size]
+        key, version = self.axis_key(), self.workspace.version
+        if key != self._drawn:
+            self._drawn = key
+            self._versions = dict.fromkeys((pane.id for pane in panes), version)
+            return panes
+        turns = self.TURNS or tuple(pane.id or "" for pane in panes)
+        if not turns:
+            return []
+        self._turn = (self._turn + 1) % len(turns)
+        name = turns[self._turn]
+        if self.view.frozen is not None or self._versions.get(name) == version:
+            return []
+        self._versions[name] = version
+        return [pane for pane in panes if pane.id == name]
+
+    def redraw(self) -> None:
+        """Draw all panes now: something of the screen's own has changed."""
+        self._drawn = None
+        self.tick()
+
+    def say(self, facts: Facts, *, has_steps: bool) -> None:
+        """Further words of a screen's own, where it has any."""
+
+    def _say(self, facts: Facts, *, has_steps: bool) -> None:
+        """The lines above and below the panes, and the words in their place."""
+        plain = is_ascii(self.app)
+        self.query_one(StatusLine).set(*status_parts(facts, plain))
+        self.say(facts, has_steps=has_steps)
+        is_tiny = self.has_class("-tiny")
+        is_message = not has_steps or is_tiny
+        if self.has_class("-message") and not is_message and (home := self.home()) is not None:
+            # Panes that were hidden have lost the focus.
+            self.call_after_refresh(home.focus)
+        self.set_class(is_message, "-message")
+        if is_tiny:
+            self.query_one(Message).say(*tiny_lines(facts, self.size.width, plain))
+        elif not has_steps:
+            self.query_one(Message).say(*waiting_lines(facts, self.workspace.output_path))
+
+    def on_cursor_moved(self, event: CursorMoved) -> None:
+        """A click puts the cursor where it points."""
+        if event.pinned and event.x is not None:
+            self.view.show(event.x)
+            self.tick()
+
+    def cursor_columns(self) -> int:
+        """Cells of the widest step axis on the screen: one is a step of the cursor."""
+        return PAGE
+
+    def action_pause(self) -> None:
+        """Stop the picture, or go on; in a replay, play it or stop it."""
+        if self.workspace.session.replay is not None:
+            self.workspace.session.replay.toggle()
+        else:
+            self.view.pause()
+        self.tick()
+
+    def action_seek(self, places: int) -> None:
+        """Go back in a run that has ended, or on; the first time begins the replay."""
+        session = self.workspace.session
+        if not session.begin_replay() or session.replay is None:
+            self.app.notify("only a run that has ended, in a folder of its own, can be replayed", timeout=3)
+            return
+        self.view.frozen = None
+        session.replay.seek(places * SEEK)
+        self.tick()
+
+    def action_speed(self, places: int) -> None:
+        """Play slower or faster."""
+        if self.workspace.session.replay is not None:
+            self.workspace.session.replay.change_speed(places)
+            self.tick()
+
+    def action_cursor(self, columns: float) -> None:
+        """Move the cursor."""
+        self.view.move_cursor(columns, max(self.cursor_columns(), 1))
+        self.tick()
+
+    def action_zoom(self, factor: float) -> None:
+        """Show fewer or more steps."""
+        self.view.zoom(factor)
+        self.tick()
+
+    def action_follow(self) -> None:
+        """Back to the tail."""
+        self.view.follow()
+        self.tick()
+
+    def action_log(self) -> None:
+        """Linear or logarithmic."""
+        self.view.log = not self.view.log
+        self.tick()
+
+    def action_smoothing(self) -> None:
+        """The next smoothing."""
+        self.view.next_smoothing()
+        self.tick()
+
+    def action_back(self) -> None:
+        """One layer out: the cursor, then the zoom, then the pause."""
+        self.view.back()
+        self.tick()
+
+    def action_finding(self, offset: int) -> None:
+        """Choose another finding and show where it began."""
+        if self.workspace.choose(offset) is not None:
+            self.redraw()
+
+    def action_card(self) -> None:
+        """Open the card of the chosen finding."""
+        finding = self.workspace.finding
+        if finding is not None:
+            with self.workspace.session.lock:
+                how = reproduction_of(self.workspace.session.engine, finding)
+            self.app.push_screen(CardScreen(finding, how))

@@ -1,0 +1,127 @@
+"""What all screens share: the runs that are looked at, one step axis with one cursor, the findings."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..diagnosis.finding import Finding
+from ..run.process import ProcessState
+from ..session import Session
+from .marks import markers_of
+from .raster.spec import Marker
+from .view import StepView
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A run on the screen. `index` is its place among all runs that were ever opened here: its colour and glyph."""
+
+    session: Session
+    name: str = ""
+    index: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What panes copy from, valid only while they do: the sessions are locked."""
+
+    session: Session
+    """The run that the screens are about."""
+    process: ProcessState
+    """Its first rank."""
+    view: StepView
+    markers: Sequence[Marker]
+    """Events and findings on the step axis."""
+    findings: Sequence[Finding]
+    """Copies, the weightiest first; they may be kept."""
+    runs: Sequence[tuple[Shown, ProcessState]]
+    """Every run that has begun, the one above first."""
+
+
+class Workspace:
+    """Shared by all screens, so that a cursor, a zoom or a chosen finding is there on each of them."""
+
+    def __init__(self, runs: Sequence[Shown], *, title: str | None = None, output_path: str | None = None) -> None:
+        self.runs = list(runs)
+        self.title = title
+        """What to call the run; None: its own title or id."""
+        self.output_path = output_path
+        """Where the job's own output goes."""
+        self.view = StepView()
+        self.findings: Sequence[Finding] = ()
+        """Copies of the first run's findings."""
+        self._chosen: str | None = None
+        self._engine: Any = None
+        self._engine_version = -1
+
+    @property
+    def session(self) -> Session:
+        """The run that the screens are about."""
+        return self.runs[0].session
+
+    @property
+    def version(self) -> int:
+        """Goes up with everything that could be drawn anew."""
+        return sum(shown.session.version for shown in self.runs)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the locks of all sessions, always in the same order."""
+        with contextlib.ExitStack() as stack:
+            for shown in self.runs:
+                stack.enter_context(shown.session.lock)
+            yield
+
+    def look(self) -> Look | None:
+        """What is there now, or None before the first process; under `locked`. Takes over how far the runs reach."""
+        self._copy_findings()
+        runs = [(shown, process) for shown in self.runs if (process := shown.session.state.primary) is not None]
+        if not runs or runs[0][0] is not self.runs[0]:
+            return None
+        ranges = [extent(process) for _, process in runs]
+        self.view.extend(min(low for low, _ in ranges), max(high for _, high in ranges))
+        process = runs[0][1]
+        markers = markers_of(process, self.findings)
+        return Look(self.session, process, self.view, markers, self.findings, runs)
+
+    @property
+    def place(self) -> int:
+        """Index of the chosen finding; the first, where none was chosen or it is gone."""
+        return next((place for place, finding in enumerate(self.findings) if finding.id == self._chosen), 0)
+
+    @property
+    def finding(self) -> Finding | None:
+        """The chosen finding, or the weightiest; None where there is none."""
+        return self.findings[self.place] if self.findings else None
+
+    def choose(self, offset: int) -> Finding | None:
+        """Choose another finding, around the ends; it stays chosen when the order changes. The axis goes to it."""
+        if not self.findings:
+            return None
+        finding = self.findings[(self.place + offset) % len(self.findings)]
+        self._chosen = finding.id
+        self.view.show(finding.first_step)
+        return finding
+
+    def _copy_findings(self) -> None:
+        engine = self.session.engine
+        # Another engine: a replay has gone back.
+        if engine is not self._engine or engine.version != self._engine_version:
+            self._engine, self._engine_version = engine, engine.version
+            self.findings = [copy.copy(finding) for finding in engine.findings]
+
+
+_EXTENT = ("loss", "train/loss", "train_loss", "training/loss", "step_time")
+
+
+def extent(process: ProcessState) -> tuple[float, float]:
+    """First and last step of a process's curves."""
+    ranges = [series.x_range for name in _EXTENT if (series := process.series.get(name))]
+    known = [found for found in ranges if found is not None]
+    if not known:
+        return 0.0, max(process.x, 0.0)
+    return min(low for low, _ in known), max(high for _, high in known)
