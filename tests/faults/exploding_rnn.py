@@ -1,0 +1,35 @@
+"""A recurrent ReLU network over 64 steps is trained without clipping: now and then its gradient explodes."""
+
+import torch
+from common import CLASSES, batches, clusters, endless, start
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+EXPECT = {"kinds": ["exploding-gradients", "divergence", "loss-spike"], "where": ".*", "steps": [0, 499]}
+
+
+class Recurrent(nn.Module):
+    """Reads one feature a step, and answers at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.RNN(1, 64, nonlinearity="relu", batch_first=True)
+        self.head = nn.Linear(64, CLASSES)
+        with torch.no_grad():
+            self.rnn.weight_hh_l0.copy_(0.9 * torch.eye(64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits of the points."""
+        return self.head(self.rnn(x.unsqueeze(-1))[0][:, -1])
+
+
+seed = start()
+data = batches(clusters(seed, spread=0.5), 64)
+model = Recurrent()
+optimizer = torch.optim.SGD(model.parameters(), lr=3e-3)
+
+for x, y in endless(data, 500):
+    optimizer.zero_grad()
+    loss = cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
