@@ -178,6 +178,15 @@ def diagnose(targets: tuple[str, ...], style: str | None, roles: tuple[str, ...]
     return diagnose(targets, style or "text", _log_options(roles, pattern))
 
 
+@ntstop.command("explain")
+@click.argument("kind", required=False)
+def explain(kind: str | None) -> int:
+    """Say what a kind of finding means, and what it is judged by; without KIND, list them all."""
+    from ntstop.commands.explain import explain_kind
+
+    return explain_kind(kind)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script. Bad input is one line on stderr and exit code 2; ctrl-c is 130."""
     if not sys.warnoptions:

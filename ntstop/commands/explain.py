@@ -1,0 +1,23 @@
+"""`ntstop explain`: what the kinds of findings mean, and the numbers that they are judged by."""
+
+from __future__ import annotations
+
+import shutil
+
+import click
+
+from ntstop.diagnosis.explanation import WIDTH, explain, families
+from ntstop.diagnosis.thresholds import Thresholds
+
+
+def explain_kind(name: str | None) -> int:
+    """Print what a kind means, or without a name the list of all; returns the exit code."""
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns - 1)
+    if name is None:
+        click.echo(families(width))
+        return 0
+    try:
+        click.echo(explain(name, Thresholds(), "ntstop.toml", width))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    return 0
