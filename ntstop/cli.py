@@ -14,7 +14,7 @@ from ntstop import __version__
 from ntstop.demo.fault_names import FAULTS
 
 if TYPE_CHECKING:
-    from ntstop.commands.target import LogOptions
+    from ntstop.commands.options import Options
 
 PASS_ON = {"allow_interspersed_args": False}
 """For a command that takes another command: what stands behind its first word is the other's."""
@@ -50,25 +50,33 @@ def ntstop(ctx: click.Context) -> int:
         return 0
     from ntstop.commands.open import open_newest
 
-    return open_newest()
+    return open_newest(_options())
 
 
 _role = click.option(
     "--role", "roles", multiple=True, metavar="NAME=ROLE", help="Of a log: what a metric is, such as mlm=train_loss."
 )
 _pattern = click.option("--pattern", metavar="REGEX", help="Of a text: named groups say what its lines hold.")
+_threshold = click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="KIND.NAME=VALUE",
+    help="Judge by it; see `ntstop explain KIND`.",
+)
 
 
 @click.command("ntstop RUN")
 @click.argument("run")
 @_role
 @_pattern
-def open_run(run: str, roles: tuple[str, ...], pattern: str | None) -> int:
+@_threshold
+def open_run(run: str, roles: tuple[str, ...], pattern: str | None, thresholds: tuple[str, ...]) -> int:
     """Open a run by id, unique prefix or folder, or a log of another tool by its path.
 
     `-` reads the frames of `ntstop relay`, or what a training prints, from standard input.
     """
-    options = _log_options(roles, pattern)
+    options = _options(roles, pattern, thresholds)
     if run == "-":
         from ntstop.commands.stdin import open_stdin
 
@@ -78,16 +86,10 @@ def open_run(run: str, roles: tuple[str, ...], pattern: str | None) -> int:
     return open_target(run, options)
 
 
-def _log_options(roles: tuple[str, ...], pattern: str | None) -> LogOptions | None:
-    if not roles and pattern is None:
-        return None
-    from ntstop.commands.target import log_options
-    from ntstop.sources.base import SourceError
+def _options(roles: tuple[str, ...] = (), pattern: str | None = None, thresholds: tuple[str, ...] = ()) -> Options:
+    from ntstop.commands.options import gather
 
-    try:
-        return log_options(roles, pattern)
-    except SourceError as error:
-        raise click.ClickException(str(error)) from error
+    return gather(roles, pattern, thresholds)
 
 
 @ntstop.command("ls")
@@ -162,20 +164,65 @@ def prune(older_than: str | None, larger_than: str | None, yes: bool) -> int:
     return prune(older_than, larger_than, yes=yes)
 
 
+@ntstop.command("export")
+@click.argument("target")
+@click.option(
+    "--to", "form", required=True, type=click.Choice(["csv", "jsonl", "parquet", "tensorboard"]), help="The format."
+)
+@click.option("-o", "--output", metavar="PATH", help="Where to; `-` is standard output.  [jsonl: -; else a name here]")
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    type=click.Choice(["steps", "scalars", "layers", "findings"]),
+    help="Only this one; may be repeated.",
+)
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@_role
+@_pattern
+def export(
+    target: str,
+    form: str,
+    output: str | None,
+    tables: tuple[str, ...],
+    force: bool,
+    roles: tuple[str, ...],
+    pattern: str | None,
+) -> int:
+    """Write steps, scalars, layers and findings of a run, or of another tool's log, for other programs.
+
+    CSV and Parquet are a folder with a file a table (with one --table, that file), TensorBoard is a folder of event
+    files, JSON lines are one stream. Not measured is an empty cell, a null, no key; a NaN stays a NaN, and in JSON is
+    null, with its name in "nonfinite". Parquet needs pyarrow.
+    """
+    from ntstop.commands.export import export_target
+
+    names: Any = tables
+    kind: Any = form
+    return export_target(target, kind, output, names, _log_options(roles, pattern), force=force)
+
+
 @ntstop.command("diagnose")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--json", "style", flag_value="json", help="One JSON object a target, one a line.")
 @click.option("--md", "style", flag_value="md", help="Cards in Markdown.")
 @_role
 @_pattern
-def diagnose(targets: tuple[str, ...], style: str | None, roles: tuple[str, ...], pattern: str | None) -> int:
+@_threshold
+def diagnose(
+    targets: tuple[str, ...],
+    style: str | None,
+    roles: tuple[str, ...],
+    pattern: str | None,
+    thresholds: tuple[str, ...],
+) -> int:
     """Say what is wrong with runs, or with logs of other tools, with numbers.
 
     Exits 0 with nothing at warning or above, 1 with something, 2 when a target can't be read.
     """
     from ntstop.commands.diagnose import diagnose
 
-    return diagnose(targets, style or "text", _log_options(roles, pattern))
+    return diagnose(targets, style or "text", _options(roles, pattern, thresholds))
 
 
 @ntstop.command("explain")
