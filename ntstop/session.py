@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import Finding
 from ntstop.run.heard import Heard
 from ntstop.run.state import RunState
+from ntstop.run.zoom import Zoom
 from ntstop.sources import runs
 from ntstop.sources.base import Arrival, Source, SourceError, SourceStatus
 from ntstop.sources.live import RunSource
@@ -60,7 +61,14 @@ class Session:
     is no such run.
     """
 
-    def __init__(self, target: str | Path | Source, engine: Diagnosis | None = None) -> None:
+    def __init__(
+        self,
+        target: str | Path | Source,
+        engine: Diagnosis | None = None,
+        *,
+        renew: Callable[[], Diagnosis] | None = None,
+    ) -> None:
+        """`renew` makes an engine, for the beginning and for each step back in a replay; default: as `engine` is."""
         self.lock = threading.RLock()
         self.state = RunState()
         self.version = 0
@@ -70,8 +78,11 @@ class Session:
         """How the reading goes; replaced, never changed."""
         self.entry: runs.RunEntry | None = None
         """The evidence on whether the run lives, about a second old; replaced, never changed. None before the first."""
-        self._engine: Diagnosis = engine if engine is not None else Engine()
+        self._renew: Callable[[], Diagnosis] = renew or (Engine if engine is None else type(engine))
+        self._engine: Diagnosis = self._renew() if engine is None else engine
         self.path, self._source = _open(target)
+        self.zoom = Zoom(self.path if isinstance(self._source, RunSource) else None, self._touch)
+        """Looks at curves and layers as finely as the recording has them. Under `lock`, as all else."""
         self._heard = Heard() if isinstance(self._source, RelaySource) else None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -118,6 +129,7 @@ class Session:
     def stop(self) -> None:
         """Stop reading; waits for the thread, 2 seconds at most."""
         self._stop.set()
+        self.zoom.close()
         if self._thread is not None:
             self._thread.join(2.0)
 
@@ -219,7 +231,7 @@ class Session:
     def _rebuild(self, replay: ReplaySource, arrivals: list[Arrival]) -> None:
         """Apply; after a step back to what nobody sees yet, for a curve that grows again from nothing is no picture."""
         if replay.rewound():
-            self._rebuilt = RunState(), type(self._engine)()
+            self._rebuilt = RunState(), self._renew()
         if self._rebuilt is None:
             self._apply(arrivals)
             return
@@ -268,6 +280,9 @@ class Session:
         if isinstance(self._source, LogSource | TextSource):
             return self._source.evidence()
         return None
+
+    def _touch(self) -> None:
+        self.version += 1
 
     def _fail(self, text: str) -> None:
         self.error = text

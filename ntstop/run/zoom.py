@@ -1,0 +1,119 @@
+"""Curves and layers as finely as a view asks for: from memory, and where that is too coarse from the recording.
+
+What memory lacks is read in the background (see `detail`): until it has come, the coarse buckets are what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntstop.curves.buckets import Buckets
+from ntstop.curves.matrix import Flags, MatrixWindow
+from ntstop.curves.series import Series
+
+from .detail import Detail, DetailReader, folders_of
+from .process import ProcessState
+from .state import RunState
+
+ENOUGH = 0.5
+"""Buckets for each column asked for, below which a view is too coarse: the next level of a pyramid has four times."""
+
+_Part = TypeVar("_Part", Buckets, MatrixWindow)
+
+
+class Zoom:
+    """Looks at the curves of one run; `folder` is where its recording lies, None where there is none.
+
+    Everything here is to be called under the session's lock. `arrived` is called, from another thread, when there is
+    more to see than before.
+    """
+
+    def __init__(self, folder: Path | None, arrived: Callable[[], None]) -> None:
+        self._folder = folder
+        self._reader = DetailReader(arrived)
+
+    def close(self) -> None:
+        """Read nothing any more."""
+        self._reader.close()
+
+    def window(
+        self, state: RunState, process: ProcessState, name: str, x0: float, x1: float, columns: int, *,
+        edges: bool = False,
+    ) -> Buckets:  # fmt: skip
+        """`Series.window` of the series `name`, as fine as the recording has it. Raises `KeyError`."""
+        series = process.series[name]
+        coarse = series.window(x0, x1, columns, edges=edges)
+        if len(coarse) >= ENOUGH * columns or not (coarse.count > 1).any():
+            self._reader.forget_unused()
+            return coarse
+        detail = self._detail(state, process, x0, x1, series.x_range)
+        fine = detail.track.series.get(name) if detail else None
+        if detail is None or fine is None:
+            return coarse
+        part = fine.window(x0, min(x1, detail.x1), columns, edges=edges)
+        return _joined(part, coarse, detail.x1)
+
+    def layers(
+        self, state: RunState, process: ProcessState, field: str, x0: float, x1: float, columns: int
+    ) -> MatrixWindow:
+        """`LayerMatrix.window` of `field`, as fine as the recording has it. Raises `KeyError`."""
+        matrix = process.layers[field]
+        coarse = matrix.window(x0, x1, columns)
+        if len(coarse) >= ENOUGH * columns or not (coarse.x_last > coarse.x_first).any():
+            self._reader.forget_unused()
+            return coarse
+        detail = self._detail(state, process, x0, x1, matrix.x_range)
+        fine = detail.track.layers.get(field) if detail else None
+        if detail is None or fine is None or fine.layers != matrix.layers:
+            return coarse
+        return _joined(fine.window(x0, min(x1, detail.x1), columns), coarse, detail.x1)
+
+    def value_at(self, process: ProcessState, name: str, x: float) -> float | None:
+        """`Series.y_at`, from the stretch that is at hand where `x` lies in it."""
+        fine = self._at_hand(process, x)
+        series = fine.track.series.get(name) if fine else None
+        return (series or process.series.get(name) or _NOTHING).y_at(x)
+
+    def layers_at(self, process: ProcessState, field: str, x: float) -> tuple[NDArray[np.float32], Flags]:
+        """`LayerMatrix.column_at`, from the stretch that is at hand where `x` lies in it. Raises `KeyError`."""
+        matrix, fine = process.layers[field], self._at_hand(process, x)
+        found = fine.track.layers.get(field) if fine else None
+        return (found if found is not None and found.layers == matrix.layers else matrix).column_at(x)
+
+    def _at_hand(self, process: ProcessState, x: float) -> Detail | None:
+        detail = self._reader.at_hand
+        is_same = detail is not None and detail.track.rank == process.track.rank
+        return detail if detail is not None and is_same and detail.x0 <= x <= detail.x1 else None
+
+    def _detail(
+        self, state: RunState, process: ProcessState, x0: float, x1: float, reach: tuple[float, float] | None
+    ) -> Detail | None:
+        if self._folder is None or reach is None:
+            return None
+        folders = folders_of(self._folder, state, process)
+        return self._reader.get(folders, max(x0, reach[0]), x1, reach[1])
+
+
+_NOTHING = Series()
+
+
+def _joined(part: _Part, coarse: _Part, until: float) -> _Part:
+    """What was read, and behind it what has come since."""
+    later = coarse.x_first > until
+    if len(part) <= len(coarse) - np.count_nonzero(later):
+        # Pruned, or damaged: memory has more than the disk.
+        return coarse
+    if not later.any():
+        return part
+    # The layers of a window stand in rows, and all else has one dimension.
+    columns = {
+        field.name: np.concatenate((getattr(part, field.name), getattr(coarse, field.name)[..., later]), axis=-1)
+        for field in fields(part)
+    }
+    return type(part)(**columns)
