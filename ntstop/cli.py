@@ -15,6 +15,7 @@ from ntstop.demo.fault_names import FAULTS
 
 if TYPE_CHECKING:
     from ntstop.commands.options import Options
+    from ntstop.commands.target import LogOptions
 
 PASS_ON = {"allow_interspersed_args": False}
 """For a command that takes another command: what stands behind its first word is the other's."""
@@ -90,6 +91,16 @@ def _options(roles: tuple[str, ...] = (), pattern: str | None = None, thresholds
     from ntstop.commands.options import gather
 
     return gather(roles, pattern, thresholds)
+
+
+def _log_options(roles: tuple[str, ...], pattern: str | None) -> LogOptions:
+    from ntstop.commands.target import log_options
+    from ntstop.sources.base import SourceError
+
+    try:
+        return log_options(roles, pattern)
+    except SourceError as error:
+        raise click.ClickException(str(error)) from error
 
 
 @ntstop.command("ls")

@@ -14,6 +14,7 @@ from ntstop.demo.child import DemoChild
 from ntstop_probe import registry
 
 if TYPE_CHECKING:
+    from ntstop.commands.options import Options
     from ntstop.session import Session
 
 STEPS = 3_000
@@ -37,22 +38,25 @@ def run_demo(*, fault: str | None, at: int | None, steps: int | None, seed: int,
     at = at or min(FAULT_AT, steps // 2)
     if at >= steps:
         raise click.UsageError(f"--at {at} is beyond the last step; --steps is {steps}")
+    from ntstop.commands.options import gather
+
+    options = gather()
     folder = registry.runs_folder() / launch.fresh_run_id(["demo"])
     with DemoChild(folder, steps=steps, seed=seed, fault=fault or "", at=at) as child:
         if headless:
-            return _train_headless(child, steps)
-        code = screen.view(folder)
+            return _train_headless(child, steps, options)
+        code = screen.view(folder, options)
     click.echo(f"the demo has ended; `ntstop {folder.name}` opens its run again")
     return code
 
 
-def _train_headless(child: DemoChild, steps: int) -> int:
+def _train_headless(child: DemoChild, steps: int, options: Options) -> int:
     """Wait for the end of the training, or for a stall, which has none; then print what there is to say."""
     from ntstop.plain import overview
     from ntstop.session import Session
 
     click.echo(f"training {steps} steps as {child.folder.name} …", err=True)
-    with Session(str(child.folder)) as session:
+    with Session(str(child.folder), renew=options.engine) as session:
         while child.returncode is None and not _is_stalled(session):
             time.sleep(_POLL)
         failed = child.returncode not in (None, 0)

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from ntstop import text
-from ntstop.commands.target import LogOptions, sources_of
+from ntstop.commands.options import Options
+from ntstop.commands.target import sources_of
 from ntstop.diagnosis import card
 from ntstop.diagnosis.report import Report, RunInfo, exit_code, line, report, reproduction_of
 from ntstop.session import Session
@@ -18,7 +19,7 @@ from ntstop.sources.logs.source import LogSource
 UNREADABLE = 2
 
 
-def diagnose(targets: Sequence[str], style: str, options: LogOptions | None = None) -> int:
+def diagnose(targets: Sequence[str], style: str, options: Options) -> int:
     """Print a report of each target in the `style` "text", "json" or "md"; of a folder with several logs, of each.
 
     Returns 0 with nothing at warning or above, 1 with something, 2 when a target cannot be read: that one gets a line
@@ -27,19 +28,19 @@ def diagnose(targets: Sequence[str], style: str, options: LogOptions | None = No
     worst = 0
     for target in targets:
         try:
-            found = sources_of(target, options or LogOptions())
+            found = sources_of(target, options.log)
         except SourceError as error:
             click.echo(f"ntstop: {error}", err=True)
             worst = UNREADABLE
             continue
         for source in found:
-            worst = max(worst, _diagnose(_name(target, source), source, style))
+            worst = max(worst, _diagnose(_name(target, source), source, style, options))
     return worst
 
 
-def _diagnose(target: str, source: Path | Source, style: str) -> int:
+def _diagnose(target: str, source: Path | Source, style: str, options: Options) -> int:
     try:
-        session = _read(source)
+        session = _read(source, options)
     except SourceError as error:
         click.echo(f"ntstop: {error}", err=True)
         return UNREADABLE
@@ -70,8 +71,8 @@ def run_info(session: Session) -> RunInfo:
     )
 
 
-def _read(source: Path | Source) -> Session:
-    session = Session(source)
+def _read(source: Path | Source, options: Options) -> Session:
+    session = Session(source, renew=options.engine)
     session.load()
     if session.error:
         raise SourceError(session.error)

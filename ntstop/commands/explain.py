@@ -6,8 +6,9 @@ import shutil
 
 import click
 
+from ntstop.commands.options import checked
 from ntstop.diagnosis.explanation import WIDTH, explain, families
-from ntstop.diagnosis.thresholds import Thresholds
+from ntstop.settings import read_settings, settings_path
 
 
 def explain_kind(name: str | None) -> int:
@@ -17,7 +18,7 @@ def explain_kind(name: str | None) -> int:
         click.echo(families(width))
         return 0
     try:
-        click.echo(explain(name, Thresholds(), "ntstop.toml", width))
+        click.echo(explain(name, checked(read_settings()), str(settings_path()), width))
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     return 0

@@ -10,7 +10,8 @@ import click
 from ntstop import text
 from ntstop.commands import screen
 from ntstop.commands.ls import table
-from ntstop.commands.target import LogOptions, logs_of
+from ntstop.commands.options import Options
+from ntstop.commands.target import logs_of
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
 from ntstop.sources.logs.source import LogSource, LogTarget
@@ -20,27 +21,27 @@ _POLL = 0.5
 """Seconds from one look for a live run to the next."""
 
 
-def open_target(target: str, options: LogOptions | None = None) -> int:
+def open_target(target: str, options: Options) -> int:
     """Open the run with this id, beginning of an id, or folder, or a log; returns the viewer's exit code."""
-    options = options or LogOptions()
     try:
-        logs = logs_of(target, options)
+        logs = logs_of(target, options.log)
         if logs:
-            return screen.view(LogSource(logs[0] if len(logs) == 1 else _choose_log(logs), options.roles))
+            log = logs[0] if len(logs) == 1 else _choose_log(logs)
+            return screen.view(LogSource(log, options.log.roles), options)
         entry = runs.resolve(target)
     except SourceError as error:
         raise click.ClickException(str(error)) from error
-    return screen.view(entry.path)
+    return screen.view(entry.path, options)
 
 
-def open_newest() -> int:
+def open_newest(options: Options) -> int:
     """Open the live run of this user; asks which when there are several, and waits for one when there is none."""
     try:
         entries = runs.active_runs() or _wait_for_runs()
     except SourceError as error:
         raise click.ClickException(str(error)) from error
     entry = entries[0] if len(entries) == 1 else _choose(entries)
-    return screen.view(entry.path)
+    return screen.view(entry.path, options)
 
 
 def _wait_for_runs() -> list[runs.RunEntry]:

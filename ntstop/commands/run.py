@@ -24,10 +24,13 @@ def run_command(command: Sequence[str], *, watch: bool, title: str | None, run: 
             click.echo("ntstop: no terminal to watch in; running the command alone", err=True)
             watch = False
         if watch:
+            from ntstop.commands.options import gather
+
+            options = gather()
             run = run or os.environ.get("NTSTOP_RUN_ID") or launch.fresh_run_id(command)
         environment = launch.launch_environment(os.environ, command, run, title)
         if watch:
-            return launch.run_watched(command, environment, screen.view)
+            return launch.run_watched(command, environment, lambda folder: screen.view(folder, options))
         launch.become(command, environment)
     except launch.LaunchError as error:
         click.echo(f"ntstop: {error}", err=True)

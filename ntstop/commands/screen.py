@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ntstop.launch import OUTPUT_FILE
 from ntstop.sources.base import Source, SourceError
+
+if TYPE_CHECKING:
+    from ntstop.commands.options import Options
 
 
 def can_draw() -> bool:
@@ -17,7 +21,7 @@ def can_draw() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
-def view(target: Path | Source) -> int:
+def view(target: Path | Source, options: Options) -> int:
     """Show the run in a folder, which may come into being later, or of a source; returns the viewer's exit code.
 
     Where the job's own output is kept beside the recording, the screen names the file. Without a terminal an overview
@@ -29,12 +33,12 @@ def view(target: Path | Source) -> int:
         if not can_draw():
             from ntstop.plain import overview
 
-            session = Session(target)
+            session = Session(target, renew=options.engine)
             session.load()
             click.echo(overview(session))
             return 0
         output = target / OUTPUT_FILE if isinstance(target, Path) else None
-        with Session(target) as session:
+        with Session(target, renew=options.engine) as session:
             # Imported while the session reads: both take their time.
             from ntstop.tui.app import run_app
 

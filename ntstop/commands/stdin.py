@@ -8,7 +8,7 @@ import sys
 import click
 
 from ntstop.commands import screen
-from ntstop.commands.target import LogOptions
+from ntstop.commands.options import Options
 from ntstop.sources.logs.printed import TextSource
 from ntstop.sources.pipe import Pipe
 from ntstop.sources.stdio import RelaySource, content
@@ -16,7 +16,7 @@ from ntstop.sources.stdio import RelaySource, content
 _TERMINAL = "/dev/tty"
 
 
-def open_stdin(options: LogOptions | None = None) -> int:
+def open_stdin(options: Options) -> int:
     """Show the run whose frames, or printed numbers, come through standard input; returns the viewer's exit code.
 
     The screen appears with the first byte, for an ssh may ask for a password before. The keyboard is the terminal.
@@ -29,11 +29,11 @@ def open_stdin(options: LogOptions | None = None) -> int:
     kind = content(pipe)
     if kind == "nothing":
         raise click.ClickException("nothing came through the pipe; it takes: ssh -n NODE ntstop relay RUN | ntstop -")
-    options = options or LogOptions()
-    source = RelaySource(pipe) if kind == "frames" else TextSource(pipe, options.roles, options.pattern)
+    log = options.log
+    source = RelaySource(pipe) if kind == "frames" else TextSource(pipe, log.roles, log.pattern)
     if sys.stdout.isatty():
         _take_keyboard()
-    return screen.view(source)
+    return screen.view(source, options)
 
 
 def _take_keyboard() -> None:

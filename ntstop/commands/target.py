@@ -24,11 +24,6 @@ class LogOptions:
     roles: dict[str, Role] = field(default_factory=dict)
     pattern: re.Pattern[str] | None = None
 
-    @property
-    def any(self) -> bool:
-        """Whether anything was said."""
-        return bool(self.roles or self.pattern)
-
 
 def log_options(roles: Sequence[str], pattern: str | None) -> LogOptions:
     """The values of `--role` and `--pattern`. Raises `SourceError` with one line where they make no sense."""
@@ -51,8 +46,8 @@ def logs_of(target: str, options: LogOptions) -> list[LogTarget]:
     """
     path = Path(target).expanduser()
     if not target or not os.path.lexists(path) or _is_run(target, path):
-        if options.any:
-            raise SourceError(f"{target} is no log of another tool: --role and --pattern are for those")
+        if options.pattern:
+            raise SourceError(f"{target} is no text that another tool has printed: --pattern is for those")
         return []
     return log_targets(path, options.pattern)
 

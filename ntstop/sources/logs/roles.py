@@ -12,6 +12,8 @@ Role = Literal[
     "other",
 ]  # fmt: skip
 ROLES: tuple[Role, ...] = get_args(Role)
+SHARED: tuple[Role, ...] = ("val_loss", "lr", "accuracy", "other")
+"""Roles that several metrics of one log may have."""
 
 COMPONENT = 4
 """Rank of a loss that is one of several: `train/box_loss` beside `train/cls_loss`."""
@@ -119,5 +121,12 @@ def parse(options: tuple[str, ...]) -> dict[str, Role]:
         role = next((known for known in ROLES if known == text.strip()), None)
         if not name or role is None:
             raise ValueError(f"--role {option}: NAME=ROLE is meant, with one of the roles {', '.join(ROLES)}")
-        table[name.strip()] = role
+        name = name.strip()
+        if table.setdefault(name, role) != role:
+            raise ValueError(f"--role {name}={role}: it is said to be {table[name]} too; which of the two?")
+        other = next((known for known, its in table.items() if its == role and known != name), None)
+        if other is not None and role not in SHARED:
+            raise ValueError(
+                f"--role {name}={role}: {other} is said to be the {role} too, and there is one; which of the two?"
+            )
     return table

@@ -1,0 +1,163 @@
+"""The user's own configuration, `ntstop.toml`: read from their configuration folder, never from where they stand.
+
+A folder that somebody was sent must not be able to name a command that is run; so the current folder is not looked at.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ntstop.text import safe
+
+VARIABLE = "NTSTOP_CONFIG"
+"""Names another file; its path is absolute."""
+_LARGEST = 1 << 20
+"""Bytes of a configuration that are read; no person writes more."""
+
+_TYPES = {
+    "float": "a number",
+    "int": "a whole number",
+    "str | null": "text in quotes",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+
+
+class SettingsError(ValueError):
+    """The configuration cannot be used; the text is one line that names file, key and what is allowed."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(safe(line))
+
+
+class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[notify]`: what is told of new findings."""
+
+    command: str | None = None
+    """Run once for every new finding at warning or above, without a shell, the finding as JSON on its stdin."""
+    timeout: float = 10.0
+    """Seconds after which it is ended."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands in the file; each part has its defaults."""
+
+    thresholds: dict[str, float] = {}
+    """Name ("plateau.patience") to value. Whether there is such a one, the diagnosis knows."""
+    notify: Notify = Notify()
+
+
+def settings_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the configuration stands, whether or not there is one. Raises `SettingsError` for a relative path."""
+    told = environment.get(VARIABLE)
+    if told:
+        path = Path(told).expanduser()
+        if not path.is_absolute():
+            raise SettingsError(
+                f"{VARIABLE}={told}: an absolute path is meant, as what runs must not depend on the folder"
+            )
+        return path
+    base = environment.get("XDG_CONFIG_HOME", "")
+    # The standard says that a relative one is to be ignored.
+    folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
+    return folder / "ntstop" / "ntstop.toml"
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of this user; the defaults where there is no file. Raises `SettingsError`."""
+    path = settings_path(environment)
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST).decode()
+    except FileNotFoundError:
+        if environment.get(VARIABLE):
+            raise SettingsError(f"{path}: there is no such file ({VARIABLE} names it)") from None
+        return Settings()
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: it is not UTF-8 text") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SettingsError(f"{path}: it is not TOML: {error}") from None
+    return _checked(path, table)
+
+
+def _checked(path: Path, table: dict[str, Any]) -> Settings:
+    if isinstance(numbers := table.get("thresholds"), dict):
+        table["thresholds"] = _flat(numbers)
+    _know(path, "", table, Settings)
+    if isinstance(notify := table.get("notify"), dict):
+        _know(path, "notify.", notify, Notify)
+    try:
+        settings = msgspec.convert(table, Settings)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$.")
+        raise SettingsError(f"{path}: {_key(table, where.rstrip('`'))}: {_in_words(what)}") from None
+    notify_ = settings.notify
+    if not 0.1 <= notify_.timeout <= 600.0:
+        raise SettingsError(f"{path}: notify.timeout: {notify_.timeout:g} is not within 0.1 to 600 seconds")
+    if notify_.command is not None:
+        try:
+            command_words(notify_.command)
+        except ValueError as error:
+            raise SettingsError(f"{path}: notify.command: {error}") from None
+    return settings
+
+
+def command_words(command: str) -> Sequence[str]:
+    """The words of a command, as a shell would part them. Raises `ValueError` with what is wrong."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"{str(error).lower()} in {command!r}") from None
+    if not words or not words[0]:
+        raise ValueError("it is empty; a program and its arguments are meant")
+    return words
+
+
+def _flat(numbers: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Names with a dot are tables to TOML unless they stand in quotes; both ways of writing mean the same."""
+    flat: dict[str, Any] = {}
+    for name, value in numbers.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def _know(path: Path, prefix: str, table: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
+    """Raise `SettingsError` for the first key of `table` that is no field of `kind`."""
+    for name in table:
+        if name not in kind.__struct_fields__:
+            near = difflib.get_close_matches(name, kind.__struct_fields__, 1, 0.4)
+            hint = f"did you mean {prefix}{near[0]}?" if near else f"there are {', '.join(kind.__struct_fields__)}"
+            raise SettingsError(f"{path}: {prefix}{name}: there is no such key; {hint}")
+
+
+def _in_words(what: str) -> str:
+    """A sentence of msgspec, its types in the words of a configuration."""
+    for name, word in _TYPES.items():
+        what = what.replace(f"`{name}`", word)
+    return what[:1].lower() + what[1:]
+
+
+def _key(table: Mapping[str, Any], where: str) -> str:
+    """The key that msgspec means: of a mapping it says only that it is one of its values."""
+    if where == "thresholds[...]":
+        wrong = (
+            name
+            for name, value in table["thresholds"].items()
+            if isinstance(value, bool) or not isinstance(value, int | float)
+        )
+        return f"thresholds.{next(wrong, '')}"
+    return where
