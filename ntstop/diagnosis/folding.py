@@ -23,6 +23,10 @@ EXPLAINS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "frozen-layers": ("plateau", "never-learned", "update-ratio-low", "dead-layer"),
     "lr-zero": ("params-not-updating", "plateau", "never-learned", "update-ratio-low", "frozen-layers"),
+    "lr-jump": (
+        "divergence", "loss-spike", "plateau", "never-learned", "exploding-gradients", "update-ratio-high",
+        "dead-layer", "vanishing-gradients",
+    ),
     "gradient-accumulating": (
         "divergence", "loss-spike", "exploding-gradients", "plateau", "never-learned", "update-ratio-high",
     ),
