@@ -74,3 +74,16 @@ def evaluate(model: nn.Module, dataset: TensorDataset) -> float:
     loss: Tensor = nn.functional.cross_entropy(model(x), y)
     model.train(was_training)
     return float(loss)
+
+
+@torch.no_grad()
+def pretrained(seed: int) -> nn.Sequential:
+    """`wide()`, as from a checkpoint: random features, with a head solved in closed form."""
+    model = wide()
+    x, y = clusters(seed + 5, 8192).tensors
+    features = model[:-1](x)
+    gram = features.T @ features + 10.0 * torch.eye(features.shape[1])
+    target = nn.functional.one_hot(y, CLASSES).float() - 1.0 / CLASSES
+    model[-1].weight.copy_(6.0 * torch.linalg.solve(gram, features.T @ target).T)
+    model[-1].bias.zero_()
+    return model
