@@ -42,6 +42,8 @@ def overview(session: Session) -> str:
         status = session.status
         if status.corrupt or status.gaps:
             lines.append(f"{'reading':<10} {status.corrupt} damaged and {status.gaps} missing frames")
+        if status.removed:
+            lines.append(f"{'reading':<10} {status.removed}")
         if status.problem:
             lines.append(f"{'reading':<10} {text.safe(status.problem)}")
         lines += ["findings", *(f"  {text.safe(line(finding))}" for finding in session.findings)]

@@ -29,7 +29,7 @@ class SourceStatus:
     skipped: int = 0
     """Records of an unknown kind or with fields of the wrong type."""
     gaps: int = 0
-    """Frames that are nowhere to be found: pruned segments, a full disk, damage."""
+    """Frames that are nowhere to be found: a full disk, damage."""
     torn: int = 0
     """Bytes at the end that are no whole frame (yet)."""
     newer: int | None = None
@@ -40,6 +40,8 @@ class SourceStatus:
     """Everything that is on disk has been read: what comes now is new."""
     problem: str = ""
     """One line on what cannot be read now, "" when all is well."""
+    removed: str = ""
+    """One line on what the writer itself has removed to keep to its share of the disk; no loss, no problem."""
 
 
 class Source(Protocol):
@@ -70,3 +72,9 @@ class Source(Protocol):
 def newer_protocol(protocol: int) -> str:
     """What to say of a writer whose protocol is newer than ours."""
     return f"written by a newer ntstop (protocol {protocol}, this one reads {PROTOCOL}): pip install -U ntstop"
+
+
+def removed_layers(before: int | None) -> str:
+    """What to say of layers that the writer has removed itself: those before a step; None: all there were."""
+    stretch = "all layers" if before is None else f"the layers before step {before:,}"
+    return f"{stretch} were removed to keep to NTSTOP_MAX_DISK"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ntstop_probe.wire import PROTOCOL, Frame, Hello, decode_batch
+from ntstop_probe.wire import PROTOCOL, Frame, Hello, Layers, decode_batch
 
 from .base import Arrival
 from .soundness import is_sound
@@ -18,6 +18,8 @@ class Decoder:
         """Records that could not be understood, or that make no sense."""
         self.newer: int | None = None
         """The writer's protocol, when it is newer than ours."""
+        self.layers_from: int | None = None
+        """Step of the first sample of layers, None before it."""
 
     def arrivals(self, frames: Iterable[Frame]) -> list[Arrival]:
         """The records of `frames`, in order."""
@@ -32,6 +34,8 @@ class Decoder:
                     self.newer = record.protocol
                     break
                 if is_sound(record):
+                    if self.layers_from is None and isinstance(record, Layers):
+                        self.layers_from = record.step if record.step is not None else record.ordinal
                     arrivals.append(Arrival(frame.writer, frame.sequence, record))
                 else:
                     self.skipped += 1

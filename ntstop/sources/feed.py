@@ -8,7 +8,7 @@ from ntstop_probe import registry
 from ntstop_probe.registry import ProcessInfo
 from ntstop_probe.wire import PROTOCOL, Frame
 
-from .base import Arrival
+from .base import Arrival, removed_layers
 from .decoding import Decoder
 from .segments import ProcessRecording
 from .sequencer import Sequencer
@@ -61,6 +61,16 @@ class Feed:
         if self.info.protocol > PROTOCOL:
             self.decoder.newer = self.info.protocol
         return True
+
+    @property
+    def lost(self) -> int:
+        """Frames that are nowhere, and that the writer has not removed itself."""
+        return max(0, self.sequencer.lost - self.recording.removed)
+
+    @property
+    def removed(self) -> str:
+        """What of the layers the writer has removed, one line; "" when nothing."""
+        return removed_layers(self.decoder.layers_from) if self.recording.removed else ""
 
     def live(self, now: float) -> bool:
         """Whether the socket has spoken lately."""

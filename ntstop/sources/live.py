@@ -79,11 +79,12 @@ class RunSource:
         return SourceStatus(
             corrupt=sum(count.corrupt for count in counts) + (self._subscriber.corrupt if self._subscriber else 0),
             skipped=sum(feed.decoder.skipped for feed in feeds) + self._strangers,
-            gaps=sum(feed.sequencer.lost for feed in feeds),
+            gaps=sum(feed.lost for feed in feeds),
             torn=sum(count.torn for count in counts),
             newer=newer,
             live=any(feed.live(now) for feed in feeds),
             complete=self._complete,
+            removed=next((feed.removed for feed in feeds if feed.recording.removed), ""),
             problem=newer_protocol(newer) if newer is not None else problem,
         )
 

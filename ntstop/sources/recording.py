@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ntstop_probe.wire import PROTOCOL
 
-from .base import Arrival, SourceStatus, newer_protocol
+from .base import Arrival, SourceStatus, newer_protocol, removed_layers
 from .decoding import Decoder
 from .segments import ProcessRecording
 
@@ -38,6 +38,7 @@ class RecordingSource:
             torn=counts.torn,
             newer=newer,
             complete=self._complete,
+            removed=removed_layers(self._decoder.layers_from) if self._recording.removed else "",
             problem=newer_protocol(newer) if newer is not None else self._recording.problem,
         )
 

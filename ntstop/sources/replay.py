@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ntstop_probe.wire import Heartbeat, Hello, Record, Steps
 
-from .base import Arrival, SourceStatus
+from .base import Arrival, SourceStatus, removed_layers
 from .decoding import Decoder
 from .runs import RunEntry
 from .segments import ProcessRecording
@@ -81,6 +81,14 @@ class ReplaySource:
             gaps=sum(recording.gaps for recording in self._recordings),
             torn=sum(count.torn for count in counts),
             complete=self._next is None,
+            removed=next(
+                (
+                    removed_layers(decoder.layers_from)
+                    for recording, decoder in zip(self._recordings, self._decoders, strict=True)
+                    if recording.removed
+                ),
+                "",
+            ),
             problem=next((recording.problem for recording in self._recordings if recording.problem), ""),
         )
 

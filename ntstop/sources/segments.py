@@ -26,7 +26,7 @@ class ReadCounts:
     newer_frames: int = 0
     torn: int = 0
     pruned: int = 0
-    """Segments that went away before they were read."""
+    """Times that a segment had gone before it was read."""
 
 
 class StreamReader:
@@ -63,6 +63,7 @@ class StreamReader:
             if frames := self._read_here():
                 return frames
             frames = self._reader.finish()
+            self._past.pruned += min(later) > self._number + 1
             self._begin(min(later))
             if frames:
                 return frames
@@ -112,8 +113,11 @@ class ProcessRecording:
         self._streams = [StreamReader(folder, "core"), StreamReader(folder, "layers")]
         self._queues: list[deque[Frame]] = [deque(), deque()]
         self._next: int | None = None
-        self.gaps = 0
-        """Frames missing between those that were read."""
+        self._missing = 0
+        self._before_first = 0
+        """Numbers before that of the first frame that was read: what is missing there nobody has counted."""
+        self._removed: tuple[int, int] | None = None
+        """Frames that the tombstone speaks of, and segments that had gone when it was read."""
 
     @property
     def counts(self) -> ReadCounts:
@@ -127,12 +131,23 @@ class ProcessRecording:
         )
 
     @property
+    def gaps(self) -> int:
+        """Frames missing between those that were read, but for those that were removed to keep to `NTSTOP_MAX_DISK`."""
+        return max(0, self._missing - self.removed)
+
+    @property
+    def removed(self) -> int:
+        """Frames of layers between those that were read which had been removed before, by the writer's own word."""
+        return max(0, self._removed[0] - self._before_first) if self._removed else 0
+
+    @property
     def problem(self) -> str:
         """Why a segment cannot be read now, "" when all can."""
         return next((stream.problem for stream in self._streams if stream.problem), "")
 
     def read(self) -> list[Frame]:
         """The next frames, a few MB at most; empty at the end of what is written so far. Raises `SourceError`."""
+        self._look_for_tombstone()
         frames: list[Frame] = []
         size = 0
         while size < _BURST_BYTES:
@@ -149,6 +164,12 @@ class ProcessRecording:
             size += len(frame.payload)
         return frames
 
+    def _look_for_tombstone(self) -> None:
+        """Read it at first, and again when something has gone: what is removed after we have read it is no loss."""
+        gone = self._streams[1].counts.pruned
+        if self._removed is None or self._removed[1] != gone:
+            self._removed = registry.read_tombstone(self.folder).frames, gone
+
     def _next_queue(self) -> deque[Frame] | None:
         return min((queue for queue in self._queues if queue), key=lambda queue: queue[0].sequence, default=None)
 
@@ -163,7 +184,8 @@ class ProcessRecording:
     def _count(self, sequence: int) -> None:
         if self._next is None:
             self._next = sequence
-        self.gaps = max(0, self.gaps + (sequence - self._next if sequence >= self._next else -1))
+            self._before_first = max(0, sequence - 1)
+        self._missing = max(0, self._missing + (sequence - self._next if sequence >= self._next else -1))
         self._next = max(self._next, sequence + 1)
 
 

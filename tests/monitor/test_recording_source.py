@@ -13,11 +13,14 @@ from ntstop.run.state import RunState
 from ntstop.sources.base import Arrival, SourceError, SourceStatus
 from ntstop.sources.live import RunSource
 from ntstop.sources.recording import RecordingSource
+from ntstop_probe import registry
+from ntstop_probe.recording import Recording
 from ntstop_probe.wire import (
     HEADER_SIZE,
     MAGIC,
     PROTOCOL,
     STREAM_CORE,
+    FrameReader,
     Layers,
     Schema,
     Steps,
@@ -27,7 +30,7 @@ from ntstop_probe.wire import (
 )
 
 from .permissions import as_nobody
-from .writer import Writer, column, core, steps
+from .writer import EPOCH, Writer, column, core, steps
 
 
 def read(folder: Path) -> tuple[list[Arrival], SourceStatus]:
@@ -253,3 +256,30 @@ def test_records_whose_columns_do_not_fit_are_left_out() -> None:
     assert process.misfits == 2
     assert process.series["loss"].count == 2
     assert process.series["grad_norm"].count == 4
+
+
+def test_layers_that_the_writer_has_removed_are_no_gap_and_it_is_said_from_where_they_are_there() -> None:
+    writer = Writer()
+    assert writer.transmitter.recording is not None
+    writer.transmitter.recording = Recording(writer.folder, max_bytes=1_000_000)
+    writer.send_layers(Schema(1, ["a"] * 500))
+    for step in range(1000):
+        writer.send_layers(Layers(1, step, None, EPOCH + step, {"grad_norm": column("f4", [1.0] * 500)}))
+        writer.train(step, 1)
+    writer.exit()
+    writer.close()
+    assert registry.read_tombstone(writer.folder).frames > 100
+    arrivals, status = read(writer.folder)
+    first = next(arrival.record for arrival in arrivals if isinstance(arrival.record, Layers))
+    line = f"the layers before step {first.ordinal:,} were removed to keep to NTSTOP_MAX_DISK"
+    assert first.ordinal > 100 and len(ordinals(arrivals)) == 1000
+    assert (status.gaps, status.corrupt, status.problem, status.removed) == (0, 0, "", line)
+    source = RunSource(writer.folder.parent, live=False)
+    while source.poll(0.0):
+        pass
+    assert (source.status.gaps, source.status.removed) == (0, line)
+    # What is missing beside it is missing.
+    segment = sorted(writer.folder.glob("layers-*.nts"))[1]
+    lost = len(FrameReader().feed(segment.read_bytes()))
+    segment.unlink()
+    assert read(writer.folder)[1].gaps == lost
