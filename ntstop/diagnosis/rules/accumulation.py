@@ -246,8 +246,8 @@ def _never_claim(steps: int, piling: PilingUp) -> Claim:
 def _each_claim(micro: int, steps: int, first_x: int) -> Claim:
     return Claim(
         symptom=f"zero_grad is called in each of the {micro} micro-batches of a step: only the last one counts",
-        hypothesis=f"The gradients of {micro - 1} of {micro} micro-batches are thrown away before the optimizer steps: the "
-        f"real batch is 1/{micro} of the intended one, and so is the gradient where the loss is divided by {micro}.",
+        hypothesis=f"The gradients of {micro - 1} of {micro} micro-batches are thrown away before the optimizer steps: "
+        f"the batch is 1/{micro} of the intended one, and so is the gradient where the loss is divided by {micro}.",
         fix=f"Call zero_grad once a step, after optimizer.step(): once in {micro} micro-batches.",
         confidence=f"high: counted in {steps:,} steps in a row. Gradients that are kept elsewhere in between would "
         "change it.",
