@@ -58,7 +58,7 @@ class NtstopApp(App[int], inherit_bindings=False):
 
     def tick(self) -> None:
         """Let the screen that is shown draw what is new; the others wait until they are."""
-        if (screen := self.run_screen) is not None and screen.is_mounted:
+        if (screen := self.run_screen) is not None:
             screen.tick()
 
     def _installed(self, name: str) -> RunScreen:

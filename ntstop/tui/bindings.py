@@ -78,9 +78,42 @@ LAYERS: list[BindingType] = [
     key("down", "layer(1)", "", ""),
 ]
 
+TABLE: list[BindingType] = [
+    key("up", "row(-1)", "", "choose a row; page keys, home and end go further", display="↑↓"),
+    key("down", "row(1)", "", ""),
+    key("pageup", "page(-1)", "", ""),
+    key("pagedown", "page(1)", "", ""),
+    key("home", "end(0)", "", ""),
+    key("end", "end(-1)", "", ""),
+    key("s", "sort", "sort", "sort by the next column, reverse", show=True, display="sS"),
+    key("S", "reverse", "", ""),
+]
+
+EVENTS: list[BindingType] = [
+    key("enter", "show", "show", "put the cursor where it happened", show=True, display="enter"),
+]
+
+LINES: list[BindingType] = [
+    key("up", "scroll_lines(-1)", "", "scroll; page keys go further", display="↑↓"),
+    key("down", "scroll_lines(1)", "", ""),
+    key("pageup", "scroll_lines(-10)", "", ""),
+    key("pagedown", "scroll_lines(10)", "", ""),
+    key("home", "scroll_lines(-100000)", "", ""),
+    key("end", "scroll_lines(100000)", "", ""),
+]
+
 FINDINGS: list[BindingType] = [
     key("up", "screen.finding(-1)", "", "previous, next finding", display="↑↓"),
     key("down", "screen.finding(1)", "", ""),
+]
+
+LAYERS_SCREEN: list[BindingType] = [
+    key("o", "fold", "fold", "one row a layer, a module, or a part of the model", show=True),
+]
+
+FINDINGS_SCREEN: list[BindingType] = [
+    key("v", "severity", "severity", "show all findings, warnings and worse, critical ones only", show=True),
+    key("f", "family", "family", "show one family of findings after the other", show=True),
 ]
 
 LAYER_OUT: list[BindingType] = [

@@ -8,6 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..curves.buckets import Buckets
+from ..curves.matrix import MatrixWindow
 from ..diagnosis.finding import Finding
 from ..run.process import ProcessState
 from ..session import Session
@@ -40,6 +45,22 @@ class Look:
     """Copies, the weightiest first; they may be kept."""
     runs: Sequence[tuple[Shown, ProcessState]]
     """Every run that has begun, the one above first."""
+
+    def window(self, name: str, x0: float, x1: float, columns: int, *, edges: bool = False) -> Buckets:
+        """`Series.window` of the first run's series `name`, as fine as the recording has it. Raises `KeyError`."""
+        return self.session.zoom.window(self.session.state, self.process, name, x0, x1, columns, edges=edges)
+
+    def value_at(self, name: str, x: float) -> float | None:
+        """`Series.y_at` of the same."""
+        return self.session.zoom.value_at(self.process, name, x)
+
+    def layers(self, field: str, x0: float, x1: float, columns: int) -> MatrixWindow:
+        """`LayerMatrix.window` of `field`, as fine as the recording has it. Raises `KeyError`."""
+        return self.session.zoom.layers(self.session.state, self.process, field, x0, x1, columns)
+
+    def layers_at(self, field: str, x: float) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """`LayerMatrix.column_at` of the same."""
+        return self.session.zoom.layers_at(self.process, field, x)
 
 
 class Workspace:
@@ -103,9 +124,13 @@ class Workspace:
         if not self.findings:
             return None
         finding = self.findings[(self.place + offset) % len(self.findings)]
+        self.pick(finding)
+        return finding
+
+    def pick(self, finding: Finding) -> None:
+        """Choose this one."""
         self._chosen = finding.id
         self.view.show(finding.first_step)
-        return finding
 
     def _copy_findings(self) -> None:
         engine = self.session.engine

@@ -42,4 +42,12 @@ class Entry(NamedTuple):
         return found
 
 
-SCREENS = (Entry("1", "overview", "overview", "Overview", "everything at a glance"),)
+SCREENS = (
+    Entry("1", "overview", "overview", "Overview", "everything at a glance"),
+    Entry("3", "layers", "layers", "LayersScreen", "norms and ratios of each layer, as a table, a map and curves"),
+    Entry("4", "step", "step", "StepScreen", "where the time of a step goes, and which steps took longest"),
+    Entry("5", "memory", "memory", "MemoryScreen", "what holds the memory, on the device and on the host"),
+    Entry("6", "ranks", "ranks", "RanksScreen", "one line a rank: lag, step time, wait, memory"),
+    Entry("7", "findings", "findings", "FindingsScreen", "everything that was found, with its card"),
+    Entry("8", "run", "run", "RunInfo", "how the run was started, what happened in it, what the probe costs"),
+)

@@ -100,6 +100,9 @@ class RunScreen(Screen[None]):
 
     def tick(self) -> None:
         """Take what is new from the sessions, holding their locks only to copy; then draw what differs."""
+        if not (self.is_mounted and self.app.is_running):
+            # The widgets are not there yet, or are being taken away.
+            return
         workspace = self.workspace
         gathered: list[Pane] = []
         with workspace.locked():

@@ -16,8 +16,6 @@ from .. import bindings
 from ..raster.heat import HeatSpec, heat_box
 from ..raster.ink import Ink
 from ..raster.picture import Picture
-from ..raster.spec import Marker
-from ..view import StepView
 from ..workspace import Look
 from .heatmap import HeatMap
 from .pane import Pane, Value, value
@@ -46,13 +44,13 @@ class LayerColumn:
         return number(float(known.mean())) if len(known) else "–"
 
 
-def heat_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker] = ()) -> HeatSpec:
-    """What the heat map shows of `view`, in about `columns` columns."""
+def heat_spec(look: Look, columns: int) -> HeatSpec:
+    """What the heat map shows, in about `columns` columns."""
+    process, view = look.process, look.view
     left, right = view.window
-    matrix = process.layers.get(FIELD)
-    if matrix is None:
+    if FIELD not in process.layers:
         return HeatSpec(x_range=(left, right), band=HEALTHY, empty=_why_empty(process))
-    window = matrix.window(*view.query, columns)
+    window = look.layers(FIELD, *view.query, columns)
     return HeatSpec(
         names=process.layer_names,
         x=window.x,
@@ -60,18 +58,19 @@ def heat_spec(process: ProcessState, view: StepView, columns: int, markers: Sequ
         nonfinite=window.nonfinite,
         band=HEALTHY,
         x_range=(left, right),
-        markers=tuple(markers),
+        markers=tuple(look.markers),
         cursor_x=view.cursor,
     )
 
 
-def column_at(process: ProcessState, view: StepView) -> LayerColumn | None:
+def column_at(look: Look) -> LayerColumn | None:
     """All layers at the cursor, or at the newest sample; None where there is none."""
+    process, view = look.process, look.view
     matrix = process.layers.get(FIELD)
     if matrix is None or len(process.layer_names) != matrix.layers:
         return None
     step = view.shown_last if view.cursor is None else view.cursor
-    return LayerColumn(process.layer_names, *matrix.column_at(step))
+    return LayerColumn(process.layer_names, *look.layers_at(FIELD, step))
 
 
 def _why_empty(process: ProcessState) -> str:
@@ -121,8 +120,8 @@ class LayersPane(Pane):
 
     def gather(self, look: Look) -> None:
         """The window of the matrix, and the column at the cursor."""
-        self.spec = heat_spec(look.process, look.view, self.heat.columns or 1, look.markers)
-        self.column = column_at(look.process, look.view)
+        self.spec = heat_spec(look, self.heat.columns or 1)
+        self.column = column_at(look)
 
     def present(self) -> None:
         """The map, and the values in the title."""

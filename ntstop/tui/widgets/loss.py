@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...run.process import ProcessState
 from ...text import clip, count, number
 from ..raster.ink import Ink, line
 from ..raster.legend import value_at
-from ..raster.spec import ChartSpec, Marker, Trace
+from ..raster.spec import ChartSpec, Trace
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
@@ -44,25 +44,26 @@ def evaluation_losses(series: Mapping[str, Series]) -> list[str]:
     return sorted(name for name in series if _EVALUATION.search(name))[:MOST_LINES]
 
 
-def loss_spec(series: Mapping[str, Series], view: StepView, columns: int, markers: Sequence[Marker] = ()) -> ChartSpec:
-    """What the loss chart shows of `view`, in about `columns` columns of dots."""
+def loss_spec(look: Look, columns: int) -> ChartSpec:
+    """What the loss chart shows, in about `columns` columns of dots."""
+    series, view = look.process.series, look.view
     left, right = view.window
     _, end = view.query
     traces: list[Trace] = []
     for name in train_losses(series):
         # A little more than is seen, so that the moving average has found its level at the left edge.
         margin = SMOOTHING_SHARE.get(view.smoothing, 0.0) * (right - left)
-        buckets = series[name].window(left - margin, end, columns, edges=True)
+        buckets = look.window(name, left - margin, end, columns, edges=True)
         traces.append(_smoothed(buckets, view, name, line(2 * len(traces)), left, right))
     for index, name in enumerate(evaluation_losses(series)):
-        points = series[name].window(left, end, columns)
+        points = look.window(name, left, end, columns)
         ink = line(2 * index + 1)
         traces.append(Trace(points.x, points.last, nonfinite=points.nonfinite, label=name, ink=ink, kind="points"))
     return ChartSpec(
         traces=tuple(traces),
         x_range=(left, right),
         log=view.log,
-        markers=tuple(markers),
+        markers=tuple(look.markers),
         cursor_x=view.cursor,
         empty="no loss measured yet",
         legend=False,
@@ -113,10 +114,10 @@ class LossPane(Pane):
     def gather(self, look: Look) -> None:
         """The window of each curve; at the cursor the values as they were measured."""
         process, view = look.process, look.view
-        spec = loss_spec(process.series, view, self.chart.dot_columns or 2, look.markers)
+        spec = loss_spec(look, self.chart.dot_columns or 2)
         self.spec = replace(spec, gutter=self.chart.spec.gutter)
         self.exact = view.cursor is not None
-        self.measured = [process.series[trace.label].y_at(view.cursor or 0.0) for trace in self.spec.traces]
+        self.measured = [look.value_at(trace.label, view.cursor or 0.0) for trace in self.spec.traces]
         self.note = ", ".join((*_averaged(process), *_note(view)))
 
     def indent(self, gutter: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from textual.app import ComposeResult
 
@@ -11,9 +9,8 @@ from ...curves.buckets import Buckets
 from ...run.process import ProcessState
 from ...text import duration
 from ..raster.ink import Ink
-from ..raster.spec import ChartSpec, Marker, Trace
+from ..raster.spec import ChartSpec, Trace
 from ..raster.stack import Part, StackSpec
-from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
 from .pane import Pane, Value, value
@@ -24,22 +21,23 @@ RARE = 0.5
 """Share of the steps below which a phase is one that only some steps have."""
 
 
-def stack_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker]) -> StackSpec:
-    """The phases in `view`, in about `columns` columns."""
+def stack_spec(look: Look, columns: int) -> StackSpec:
+    """The phases in view, in about `columns` columns."""
+    process, view = look.process, look.view
     left, right = view.window
     _, end = view.query
     steps = process.series.get(STEP_TIME)
     parts = []
     for name, series in process.phases.items():
-        buckets = series.window(left, end, columns)
+        buckets = look.window(f"phase/{name}", left, end, columns)
         if steps is not None and series.count < RARE * steps.count:
-            parts.append(_spread(name, buckets, steps.window(left, end, columns)))
+            parts.append(_spread(name, buckets, look.window(STEP_TIME, left, end, columns)))
         else:
             parts.append(Part(name, buckets.x, buckets.mean))
     return StackSpec(
         parts=tuple(parts),
         x_range=(left, right),
-        markers=tuple(markers),
+        markers=tuple(look.markers),
         cursor_x=view.cursor,
         empty=_why_empty(process),
     )
@@ -55,12 +53,13 @@ def _spread(name: str, rare: Buckets, steps: Buckets) -> Part:
     return Part(name, steps.x, seconds)
 
 
-def time_spec(process: ProcessState, view: StepView, columns: int) -> ChartSpec:
-    """The step time in `view` in milliseconds, its mean over its range."""
+def time_spec(look: Look, columns: int) -> ChartSpec:
+    """The step time in view in milliseconds, its mean over its range."""
+    view = look.view
     left, right = view.window
     traces = []
-    if (series := process.series.get(STEP_TIME)) is not None:
-        b = series.window(*view.query, columns, edges=True)
+    if STEP_TIME in look.process.series:
+        b = look.window(STEP_TIME, *view.query, columns, edges=True)
         mean, low, high = b.mean * 1e3, b.lo * 1e3, b.hi * 1e3
         traces.append(Trace(b.x, mean, low, high, nonfinite=b.nonfinite, segment=b.segment, ink=Ink.LINE_0))
     return ChartSpec(
@@ -101,13 +100,13 @@ class PhasesPane(Pane):
     def gather(self, look: Look) -> None:
         """The window of each phase, and the step time at the cursor or over the last steps."""
         process, view = look.process, look.view
-        self.stack = stack_spec(process, view, self.bar.columns or 1, look.markers)
+        self.stack = stack_spec(look, self.bar.columns or 1)
         if self.chart.display:
-            self.spec = time_spec(process, view, self.chart.dot_columns or 2)
+            self.spec = time_spec(look, self.chart.dot_columns or 2)
         self.clocks = dict(process.clocks)
         series = process.series.get(STEP_TIME)
         if view.cursor is not None:
-            self.at = series.y_at(view.cursor) if series else None
+            self.at = look.value_at(STEP_TIME, view.cursor) if series else None
         else:
             self.at = 1.0 / process.rate if process.rate else None
 

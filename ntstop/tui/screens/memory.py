@@ -1,0 +1,33 @@
+"""What holds the memory: the model's own share by its layers, the allocator and the host over the steps."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from ..widgets.host import HostPane
+from ..widgets.ledger import LedgerPane
+from ..widgets.memory import MemoryPane
+from .base import RunScreen
+
+
+class MemoryScreen(RunScreen):
+    """The curves, the ledger, and what is in use now."""
+
+    TITLE = "memory"
+
+    def body(self) -> ComposeResult:
+        """Two columns."""
+        with Container(classes="major"):
+            yield MemoryPane(id="memory")
+        with Container(classes="minor"):
+            yield LedgerPane(id="ledger")
+            yield HostPane(id="host")
+
+    def layout_classes(self, width: int, height: int) -> dict[str, bool]:
+        """One below the other on a narrow terminal."""
+        return {"-one-column": width < 100}
+
+    def cursor_columns(self) -> int:
+        """Those of the curves."""
+        return self.query_one(MemoryPane).chart.dot_columns // 2

@@ -1,0 +1,50 @@
+"""The card of the chosen finding as a pane of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...diagnosis import card
+from ...diagnosis.finding import Finding
+from ...diagnosis.report import reproduction_of
+from ...diagnosis.reproduction import Reproduction
+from ..raster.ink import Ink
+from ..workspace import Look, Workspace
+from .lines import Entry, LinesPane
+
+
+def card_entries(finding: Finding, how: Reproduction) -> list[Entry]:
+    """The title, then field by field."""
+    entries = [Entry("finding", card.title(finding), Ink.STRONG)]
+    for heading, lines in card.fields(finding, how):
+        entries += [Entry("" if place else heading.lower(), line) for place, line in enumerate(lines)]
+    return entries
+
+
+class CardPane(LinesPane):
+    """Follows the chosen finding."""
+
+    NAME = "card"
+    HELP = (
+        "What the chosen finding rests on, what it may come from, and the smallest change that the evidence supports."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.entries: Sequence[Entry] = ()
+        self.shown: str | None = None
+
+    def gather(self, look: Look) -> None:
+        """The card, as it is now."""
+        workspace: Workspace | None = getattr(self.screen, "workspace", None)
+        finding = workspace.finding if workspace is not None else None
+        if finding is None:
+            self.entries = [Entry("", "nothing found", Ink.DIM)]
+            return
+        if finding.id != self.shown:
+            self.shown, self.lines.top = finding.id, 0
+        self.entries = card_entries(finding, reproduction_of(look.session.engine, finding))
+
+    def present(self) -> None:
+        """Show it."""
+        self.set_entries(self.entries)

@@ -1,0 +1,104 @@
+"""What has happened in the run: checkpoints, evaluations, resumes, exceptions, what the probe switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from ntstop_probe.wire import Event
+
+from ...run.process import ProcessState
+from ...text import count, duration, safe
+from .. import bindings
+from ..raster.ink import Ink
+from ..raster.table import Cell, Column
+from ..workspace import Look
+from .chart import CursorMoved
+from .pane import value
+from .table import TablePane
+
+INKS = {"exception": Ink.CRITICAL, "warning": Ink.WARNING, "resume": Ink.STRONG, "checkpoint": Ink.STRONG}
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One event with its step and the time of day; None where they are not known."""
+
+    event: Event
+    step: float | None
+    wall: float | None
+
+
+def events_of(process: ProcessState) -> list[Happened]:
+    """The events that are kept, the newest first."""
+    found = []
+    for event in reversed(process.events):
+        step = event.step if event.step is not None else event.ordinal
+        found.append(Happened(event, step, process.wall_at(event.t)))
+    return found
+
+
+class EventsPane(TablePane[Happened]):
+    """The events as a table."""
+
+    NAME = "events"
+    HELP = "What happened once. enter puts the cursor on its step."
+    BINDINGS: ClassVar = [*bindings.TABLE, *bindings.EVENTS]
+    COLUMNS = (
+        Column("time", 8, keep=3),
+        Column("step", 9, keep=6),
+        Column("event", 11, keep=8, right=False),
+        Column("took", 7, keep=4),
+        Column("what", keep=7, right=False),
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.happened: Sequence[Happened] = ()
+        self.seen = 0
+        self.empty = "nothing has happened yet but steps"
+
+    def gather(self, look: Look) -> None:
+        """The newest events."""
+        self.happened, self.seen = events_of(look.process), look.process.events_seen
+
+    def present(self) -> None:
+        """The table; how many there were when not all are kept."""
+        self.set_rows(self.happened)
+        lost = self.seen - len(self.happened)
+        self.head(
+            [value(count(self.seen))] if self.seen else [], f"{count(lost)} older ones are not kept" if lost else ""
+        )
+
+    def cells(self, row: Happened) -> Sequence[Cell]:
+        """Time of day, step, kind, duration, text."""
+        event = row.event
+        return (
+            Cell(f"{datetime.fromtimestamp(row.wall):%H:%M:%S}" if row.wall is not None else "–", Ink.DIM),
+            Cell(count(row.step)),
+            Cell(safe(event.kind), INKS.get(event.kind, Ink.TEXT)),
+            Cell(duration(event.duration) if event.duration is not None else ""),
+            Cell(event_text(event)),
+        )
+
+    def identity(self, row: Happened) -> Hashable:
+        """No two events are at one moment and of one kind."""
+        return row.event.t, row.event.kind
+
+    def sort_key(self, row: Happened, column: int) -> Any:
+        """By what stands in the column."""
+        return (row.wall, row.step, row.event.kind, row.event.duration, row.event.text)[column]
+
+    def action_show(self) -> None:
+        """Put the cursor where it happened."""
+        row = self.chosen
+        if row is not None and row.step is not None:
+            self.post_message(CursorMoved(self, row.step, pinned=True))
+
+
+def event_text(event: Event) -> str:
+    """What an event says, with what it carries."""
+    data = ", ".join(f"{name} {told}" for name, told in event.data.items() if told is not None)
+    return safe(" · ".join(part for part in (event.text, data) if part))

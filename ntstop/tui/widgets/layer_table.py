@@ -1,0 +1,215 @@
+"""The layers as a table: norms, ratios and shares at the cursor or at the newest sample; modules fold."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from textual.message import Message
+
+from ...run.process import ProcessState
+from ...text import count, number, percent
+from .. import bindings
+from ..raster.ink import Ink
+from ..raster.table import Cell, Column
+from ..view import StepView
+from ..workspace import Look
+from .layers import HEALTHY
+from .pane import value
+from .table import TablePane
+
+FIELDS = ("grad_norm", "param_norm", "update_ratio", "grad_zero", "unchanged")
+FOLDS = ("layers", "modules", "parts")
+"""What one row is: a parameter; all parameters of a module; all modules with one beginning, to the second dot."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerLine:
+    """One row. Norms of several layers are the root of the sum of squares, shares and update ratios their mean.
+
+    NaN: not measured.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    grad_norm: float
+    param_norm: float
+    ratio: float
+    update_ratio: float
+    zero: float
+    unchanged: float
+    nonfinite: bool
+    frozen: bool
+    numel: int
+
+
+def folded(names: Sequence[str], how: str) -> dict[str, list[int]]:
+    """Label to the layers that it stands for, in the order of the first."""
+    groups: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        parts = name.split(".")
+        label = name if how == "layers" else ".".join(parts[:-1] if how == "modules" else parts[:2]) or name
+        groups.setdefault(label, []).append(index)
+    return groups
+
+
+def layer_lines(process: ProcessState, view: StepView, how: str = "layers") -> list[LayerLine]:
+    """A line for each layer or module, at the cursor or at the newest sample."""
+    names = process.layer_names
+    step = view.shown_last if view.cursor is None else view.cursor
+    fields: dict[str, NDArray[np.float32]] = {}
+    bad = np.zeros(len(names), bool)
+    for field in FIELDS:
+        matrix = process.layers.get(field)
+        if matrix is None or matrix.layers != len(names):
+            fields[field] = np.full(len(names), np.nan, np.float32)
+            continue
+        fields[field], nonfinite = matrix.column_at(step)
+        bad |= nonfinite
+    schema = process.schema
+    frozen = list(schema.frozen) if schema is not None and len(schema.frozen) == len(names) else [False] * len(names)
+    numel = list(schema.numel) if schema is not None and len(schema.numel) == len(names) else [0] * len(names)
+    return [_line(label, layers, fields, bad, frozen, numel) for label, layers in folded(names, how).items()]
+
+
+def _line(
+    label: str,
+    layers: list[int],
+    fields: dict[str, NDArray[np.float32]],
+    bad: NDArray[np.bool_],
+    frozen: list[bool],
+    numel: list[int],
+) -> LayerLine:
+    gradient, parameter = _norm(fields["grad_norm"][layers]), _norm(fields["param_norm"][layers])
+    return LayerLine(
+        name=label,
+        layers=tuple(layers),
+        grad_norm=gradient,
+        param_norm=parameter,
+        ratio=gradient / parameter if parameter > 0 else np.nan,
+        update_ratio=_mean(fields["update_ratio"][layers]),
+        zero=_mean(fields["grad_zero"][layers]),
+        unchanged=_mean(fields["unchanged"][layers]),
+        nonfinite=bool(bad[layers].any()),
+        frozen=all(frozen[index] for index in layers),
+        numel=sum(numel[index] for index in layers),
+    )
+
+
+def _norm(values: NDArray[np.float32]) -> float:
+    known = values[np.isfinite(values)].astype(np.float64)
+    return float(np.sqrt((known * known).sum())) if len(known) else np.nan
+
+
+def _mean(values: NDArray[np.float32]) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else np.nan
+
+
+class LayerTable(TablePane[LayerLine]):
+    """The table."""
+
+    NAME = "layers"
+    HELP = (
+        "At the cursor, or at the newest sample. ratio: gradient over parameter norm, healthy from 1e-3 to 1e-2. "
+        "update: what a step changes, over the norm. zero: share of gradient elements that are exactly 0. same: share "
+        "of elements that the update left as they were. Several layers in a row: root of the sum of squares."
+    )
+    BINDINGS: ClassVar = bindings.TABLE
+    COLUMNS = (
+        Column("layer", keep=9, least=16, right=False, tail=True),
+        Column("size", 7, keep=2),
+        Column("gradient", 9, keep=6),
+        Column("weight", 8, keep=5),
+        Column("ratio", 8, keep=8),
+        Column("update", 8, keep=7),
+        Column("zero", 5, keep=4),
+        Column("same", 5, keep=3),
+    )
+
+    class Chosen(Message):
+        """Another row was chosen."""
+
+        def __init__(self, label: str, layers: tuple[int, ...]) -> None:
+            super().__init__()
+            self.label = label
+            self.layers = layers
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.how = FOLDS[0]
+        self.found: Sequence[LayerLine] = ()
+        self.empty = "no layer statistics yet"
+        self._told: tuple[int, ...] | None = None
+
+    def fold(self) -> None:
+        """The next way to group."""
+        self.how = FOLDS[(FOLDS.index(self.how) + 1) % len(FOLDS)]
+
+    def gather(self, look: Look) -> None:
+        """A line for each row."""
+        self.found = layer_lines(look.process, look.view, self.how)
+
+    def present(self) -> None:
+        """The table; the first time, the curves learn whose they are."""
+        self.set_rows(self.found)
+        self.head([value(count(len(self.found)))] if self.found else [], "" if self.how == FOLDS[0] else self.how)
+        self._tell()
+
+    def chosen_changed(self) -> None:
+        """The curves follow."""
+        self._tell()
+
+    def _tell(self) -> None:
+        row = self.chosen
+        if row is not None and row.layers != self._told:
+            self._told = row.layers
+            self.post_message(self.Chosen(row.name, row.layers))
+
+    def cells(self, row: LayerLine) -> Sequence[Cell]:
+        """Name, size, norms, ratios, shares."""
+        low, high = HEALTHY
+        if row.nonfinite:
+            judged = Ink.NONFINITE
+        elif not row.ratio > 0:
+            judged = Ink.DIM
+        else:
+            judged = Ink.HEAT_LOW_2 if row.ratio < low / 10 else Ink.HEAT_HIGH_2 if row.ratio > high * 10 else Ink.TEXT
+        return (
+            Cell(row.name, Ink.DIM if row.frozen else Ink.TEXT),
+            Cell(number(row.numel) if row.numel else "–", Ink.DIM),
+            Cell(
+                "not finite" if row.nonfinite else _plain(row.grad_norm, row.frozen),
+                Ink.NONFINITE if row.nonfinite else Ink.TEXT,
+            ),
+            Cell(_plain(row.param_norm)),
+            Cell(_plain(row.ratio, row.frozen), judged),
+            Cell(_plain(row.update_ratio, row.frozen)),
+            Cell(_share(row.zero), Ink.WARNING if row.zero >= 0.99 else Ink.TEXT),
+            Cell(_share(row.unchanged), Ink.WARNING if row.unchanged >= 0.99 and not row.frozen else Ink.TEXT),
+        )
+
+    def identity(self, row: LayerLine) -> Hashable:
+        """The label."""
+        return row.name
+
+    def sort_key(self, row: LayerLine, column: int) -> Any:
+        """By what stands in the column; what is not finite is the largest."""
+        keys: tuple[Any, ...] = (
+            row.name, row.numel, row.grad_norm, row.param_norm, row.ratio, row.update_ratio, row.zero, row.unchanged,
+        )  # fmt: skip
+        if row.nonfinite and column in (2, 4):
+            return np.inf
+        key = keys[column]
+        return None if isinstance(key, float) and np.isnan(key) else key
+
+
+def _plain(at: float, frozen: bool = False) -> str:
+    return "frozen" if frozen and np.isnan(at) else "–" if np.isnan(at) else number(at)
+
+
+def _share(at: float) -> str:
+    return "–" if np.isnan(at) else percent(at)

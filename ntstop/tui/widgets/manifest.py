@@ -1,0 +1,142 @@
+"""How the run was started, as lines: what it takes to run it again, and what of that is missing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ntstop_probe.wire import Hello, Manifest
+
+from ...diagnosis.reproduction import missing_parts
+from ...run.process import ProcessState
+from ...text import count, number, size
+from ..raster.ink import Ink
+from ..workspace import Look
+from .lines import Entry, LinesPane
+
+UNKNOWN = "not known"
+
+
+def manifest_entries(process: ProcessState, hello: Hello, *, where: str = "") -> list[Entry]:
+    """The lines: identity, contract, reproduction, environment."""
+    return [
+        *_identity(hello, where),
+        *_contract(process),
+        *_reproduction(hello.manifest),
+        *_environment(hello.manifest),
+    ]
+
+
+def _identity(hello: Hello, where: str) -> Iterator[Entry]:
+    yield Entry("run", hello.run)
+    if hello.title:
+        yield Entry("title", hello.title)
+    yield Entry("started", f"{datetime.fromtimestamp(hello.wall):%Y-%m-%d %H:%M:%S}, attempt {hello.attempt + 1}")
+    yield Entry("process", f"{hello.host}, pid {hello.pid}, ntstop-probe {hello.probe or UNKNOWN}")
+    if where:
+        yield Entry("recorded in", where)
+
+
+def _contract(process: ProcessState) -> Iterator[Entry]:
+    manifest = process.manifest
+    world = process.hello.world if process.hello else None
+    yield Entry("contract")
+    yield _known("batch", _batch(manifest.batch_size, process.micro_batches, world))
+    yield _known("steps", count(process.hello.total_steps) if process.hello and process.hello.total_steps else "")
+    yield _known("precision", manifest.precision or "")
+    for optimizer in manifest.optimizers:
+        yield Entry("optimizer", _optimizer(optimizer))
+    if not manifest.optimizers:
+        yield _known("optimizer", "")
+    rates = [f"{name} {number(s.last_y)}" for name, s in process.series.items() if name.split("/")[0] == "lr"]
+    yield _known("rate now", ", ".join(rates[:6]))
+    trainable, frozen = manifest.trainable_parameters, manifest.frozen_parameters
+    yield _known(
+        "parameters", "" if trainable is None else f"{count(trainable)} trainable, {count(frozen or 0)} frozen"
+    )
+    yield _known("workers", "" if manifest.workers is None else f"{manifest.workers} loader processes")
+
+
+def _batch(size_: int | None, micro: int, world: int | None) -> str:
+    if size_ is None:
+        return ""
+    factors = [f"{size_} a micro-batch", f"{micro} micro-batches", f"{world or 1} ranks"]
+    total = size_ * micro * (world or 1)
+    return f"{' × '.join(factors)} = {count(total)} a step" if total != size_ else f"{count(size_)} a step"
+
+
+def _optimizer(told: Mapping[str, Any]) -> str:
+    groups: Sequence[Mapping[str, Any]] = told.get("groups") or []
+    words = [str(told.get("class", "?"))]
+    for group in groups[:3]:
+        parts = [f"{name} {_plain(value)}" for name, value in group.items() if value not in (None, False, "")]
+        words.append("(" + ", ".join(parts) + ")")
+    if len(groups) > 3:
+        words.append(f"and {len(groups) - 3} more groups")
+    return " ".join(words)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "/".join(map(_plain, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _reproduction(manifest: Manifest) -> Iterator[Entry]:
+    yield Entry("reproduction")
+    yield _known("command", shlex.join(manifest.command))
+    yield _known("folder", manifest.cwd)
+    dirty = {None: "", True: ", with uncommitted changes", False: ", clean"}[manifest.git_dirty]
+    yield _known("git", f"{manifest.git_sha}{dirty}" if manifest.git_sha else "")
+    yield _known("seed", "" if manifest.seed is None else str(manifest.seed))
+    yield _known("data", manifest.data_hash or "")
+    yield _known("config", "" if manifest.config is None else _config(manifest.config))
+    yield _known("versions", ", ".join(f"{name} {version}" for name, version in sorted(manifest.versions.items())))
+    if missing := missing_parts(manifest):
+        yield Entry("missing", ", ".join(missing), Ink.WARNING)
+
+
+def _config(config: Any) -> str:
+    if isinstance(config, Mapping):
+        return ", ".join(f"{name}={_config(value)}" for name, value in config.items())
+    return _plain(config)
+
+
+def _environment(manifest: Manifest) -> Iterator[Entry]:
+    yield Entry("machine")
+    for name, text in manifest.hardware.items():
+        is_bytes = name.endswith("_bytes") and text.isdigit()
+        yield Entry(name.removesuffix("_bytes"), size(int(text)) if is_bytes else text)
+    for name, text in manifest.layout.items():
+        yield Entry(name, text)
+    if manifest.environment:
+        yield Entry("environment")
+    for name, text in manifest.environment.items():
+        yield Entry(name, text or '""')
+
+
+def _known(label: str, text: str) -> Entry:
+    return Entry(label, text) if text else Entry(label, UNKNOWN, Ink.DIM)
+
+
+class ManifestPane(LinesPane):
+    """The manifest."""
+
+    NAME = "run"
+    HELP = (
+        "How the run was started and what it takes to run it again; what is not known is said, in the manifest's words."
+    )
+
+    entries: Sequence[Entry] = ()
+
+    def gather(self, look: Look) -> None:
+        """The lines, from what the process has told of itself."""
+        hello = look.process.hello
+        where = look.session.path
+        self.entries = manifest_entries(look.process, hello, where=str(where) if where else "") if hello else ()
+
+    def present(self) -> None:
+        """Show them."""
+        self.set_entries(self.entries or [Entry("run", "it has not told anything of itself yet", Ink.DIM)])

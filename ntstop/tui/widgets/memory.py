@@ -1,0 +1,112 @@
+"""Memory over the steps: of each device's allocator, and of the process, its workers and the host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from textual.app import ComposeResult
+
+from ...run.process import ProcessState
+from ...text import percent, size
+from ..raster.ink import line
+from ..raster.spec import ChartSpec, Level, Marker, Trace
+from ..view import StepView
+from ..workspace import Look
+from .chart import Chart
+from .pane import Pane, Value, value
+
+GIB = 2.0**30
+_DEVICE = {"allocated": "allocated", "reserved": "reserved", "inactive_split": "inactive split"}
+_HOST = {"host/process_rss": "process", "host/children_rss": "loader workers"}
+
+
+def memory_curves(process: ProcessState) -> list[tuple[str, str]]:
+    """(series, label), devices first; without a device what the host says of the process."""
+    found = []
+    devices = sorted({int(match[1]) for name in process.series if (match := re.match(r"alloc(\d+)/", name))})
+    for index in devices[:1] if devices else []:
+        found += [(f"alloc{index}/{field}", label) for field, label in _DEVICE.items()]
+    return [(name, label) for name, label in (*found, *_HOST.items()) if name in process.series]
+
+
+def memory_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker]) -> ChartSpec:
+    """GiB over the steps."""
+    traces = []
+    for place, (name, label) in enumerate(memory_curves(process)):
+        buckets = process.series[name].window(*view.query, columns, edges=True)
+        traces.append(
+            Trace(
+                buckets.x,
+                buckets.mean / GIB,
+                buckets.lo / GIB,
+                buckets.hi / GIB,
+                nonfinite=buckets.nonfinite,
+                segment=buckets.segment,
+                label=label,
+                ink=line(place),
+            )
+        )
+    return ChartSpec(
+        traces=tuple(traces),
+        x_range=view.window,
+        log=view.log,
+        levels=_limit(process),
+        cursor_x=view.cursor,
+        markers=tuple(markers),
+        legend=False,
+        empty="no memory measured yet",
+    )
+
+
+def _limit(process: ProcessState) -> tuple[Level, ...]:
+    """The memory of the device, where the allocator comes near enough to it to be on the picture."""
+    total = process.series.get("gpu0/memory_total")
+    return () if total is None or not total.last_y else (Level(total.last_y / GIB, label="device"),)
+
+
+def fragmentation(process: ProcessState) -> float | None:
+    """Share of what the first device has reserved that is split and cannot be given back; None: no device."""
+    reserved, split = process.series.get("alloc0/reserved"), process.series.get("alloc0/inactive_split")
+    if reserved is None or split is None or not reserved.last_y or split.last_y is None:
+        return None
+    return split.last_y / reserved.last_y
+
+
+class MemoryPane(Pane):
+    """The curves."""
+
+    NAME = "memory"
+    HELP = (
+        "GiB over the steps, measured once a second. With a device: what tensors hold (allocated), what the allocator "
+        "has taken for them (reserved), and what of it is split. Without one: the process and its loader workers."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.chart = Chart()
+        self.spec = ChartSpec()
+        self.now: list[float | None] = []
+        self.split: float | None = None
+
+    def body(self) -> ComposeResult:
+        """The chart."""
+        yield self.chart
+
+    def gather(self, look: Look) -> None:
+        """The window of each curve, and its value at the cursor or at the tail."""
+        process, cursor = look.process, look.view.cursor
+        self.spec = memory_spec(process, look.view, self.chart.dot_columns or 2, look.markers)
+        series = [process.series[name] for name, _ in memory_curves(process)]
+        self.now = [known.last_y if cursor is None else known.y_at(cursor) for known in series]
+        self.split = fragmentation(process)
+
+    def present(self) -> None:
+        """The chart, with the values in the title."""
+        self.chart.show(self.spec)
+        told: list[Value] = []
+        for trace, at in zip(self.spec.traces, self.now, strict=True):
+            known = at is not None and np.isfinite(at)
+            told.append(value(size(at) if known else "–", key=trace.label, key_ink=trace.ink))
+        self.head(told, "GiB" + (f", {percent(self.split)} of the reserved split" if self.split is not None else ""))

@@ -1,0 +1,82 @@
+"""What the probe costs, how often it looks, and what it has lost: the instrument is measured too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...run.process import ProcessState
+from ...session import Session
+from ...text import count, duration, percent
+from ..raster.ink import Ink
+from ..workspace import Look
+from .lines import Entry, LinesPane
+
+
+def probe_entries(session: Session, process: ProcessState) -> list[Entry]:
+    """The lines on the probe and on the reading of what it wrote."""
+    return [*_probe(process), *_reading(session, process)]
+
+
+def _probe(process: ProcessState) -> Iterator[Entry]:
+    beat = process.heartbeat
+    if beat is None:
+        yield Entry("probe", "no heartbeat: nothing is known of it", Ink.DIM)
+        return
+    probe = beat.probe
+    if probe.cost is not None:
+        yield Entry("cost", f"{duration(probe.cost)} a step on the training thread, {percent(probe.share)} of it")
+    else:
+        yield Entry("cost", "not measured yet", Ink.DIM)
+    if probe.setup is not None:
+        yield Entry("set-up", f"{duration(probe.setup)}, once, at the first step")
+    if probe.publisher_cpu is not None:
+        yield Entry("publisher", f"{percent(probe.publisher_cpu)} of a core")
+    yield Entry("budget", probe.tier or "not told")
+    yield Entry("layers", _every(probe.layer_interval))
+    yield Entry("update ratio", _every(probe.ratio_interval))
+    yield Entry("timing", _every(probe.timing_interval))
+    yield Entry("viewers", count(probe.viewers))
+    yield _lost("dropped", probe.dropped, "rows that the queue had no room for")
+    yield _lost("unrecorded", probe.unrecorded, "frames that could not be written to disk")
+    for name in probe.disabled:
+        yield Entry("off", name, Ink.WARNING)
+    for event in list(process.warnings)[-5:]:
+        yield Entry("said", event.text, Ink.WARNING)
+
+
+def _reading(session: Session, process: ProcessState) -> Iterator[Entry]:
+    status = session.status
+    yield Entry("reading")
+    yield _lost("gaps", status.gaps, "stretches of records that never came")
+    yield _lost("damaged", status.corrupt, "frames whose checksum is wrong")
+    yield _lost("unknown", status.skipped, "records of a kind that this version does not know")
+    yield _lost("misfits", process.misfits, "records that do not fit together")
+    if status.problem:
+        yield Entry("problem", status.problem, Ink.WARNING)
+
+
+def _every(interval: int | None) -> str:
+    if interval is None:
+        return "not measured"
+    return "in every step" if interval == 1 else f"every {count(interval)} steps"
+
+
+def _lost(label: str, amount: int, what: str) -> Entry:
+    return Entry(label, f"{count(amount)} {what}", Ink.WARNING) if amount else Entry(label, "none", Ink.DIM)
+
+
+class ProbePane(LinesPane):
+    """The probe's own account."""
+
+    NAME = "probe"
+    HELP = "What the probe costs by its own account, how often it looks at what, and what was lost on the way here."
+
+    entries: Sequence[Entry] = ()
+
+    def gather(self, look: Look) -> None:
+        """The newest heartbeat, and the state of the reading."""
+        self.entries = probe_entries(look.session, look.process)
+
+    def present(self) -> None:
+        """Show it."""
+        self.set_entries(self.entries)
