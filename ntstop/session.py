@@ -21,6 +21,7 @@ from ntstop.sources.logs.source import LogSource
 from ntstop.sources.replay import ReplaySource
 from ntstop.sources.stdio import RelaySource
 from ntstop.sources.watch import RunWatch
+from ntstop.viewer_state import ViewerState
 from ntstop_probe.wire import Record
 
 _POLL = 0.25
@@ -91,6 +92,7 @@ class Session:
         """How often somebody has asked whether all is read."""
         self._answered = 0
         """The last of these questions that is answered with yes."""
+        self._kept = ViewerState(None)
         self._watch = RunWatch(self.path) if self.path is not None else None
         self._evidence_at = 0.0
         self._gone: set[int] = set()
@@ -115,6 +117,21 @@ class Session:
     def engine(self) -> Any:
         """The diagnosis engine."""
         return self._engine
+
+    @property
+    def kept(self) -> ViewerState:
+        """What the viewers keep of this run. Before its name is known nothing is kept, and another one is given."""
+        if self._kept.key is None and (key := self._key()):
+            self._kept = ViewerState(key)
+        return self._kept
+
+    def _key(self) -> str | None:
+        if isinstance(self._source, LogSource):
+            # Names of logs are names of files, and many are called train.log.
+            return str(self._source.target.path.absolute())
+        if isinstance(self._source, TextSource):
+            return None
+        return (self.entry.id if self.entry is not None else self.state.run) or None
 
     @property
     def is_log(self) -> bool:
