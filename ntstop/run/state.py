@@ -68,6 +68,8 @@ class RunState:
         self.version = 0
         """Goes up with every record."""
         self._tracks: list[Track] = []
+        self._layered: Track | None = None
+        """The one whose layers are kept."""
 
     @property
     def primary(self) -> ProcessState | None:
@@ -108,7 +110,7 @@ class RunState:
         if isinstance(record, Steps):
             _apply_steps(process, record)
         elif isinstance(record, Layers):
-            _apply_layers(process, record)
+            self._apply_layers(process, record)
         elif isinstance(record, Scalars):
             x = float(record.step) if record.step is not None else _x_of(process, record.ordinal)
             for name, value in record.values.items():
@@ -133,6 +135,16 @@ class RunState:
         else:
             self._apply_hello(process, record)
 
+    def _apply_layers(self, process: ProcessState, sample: Layers) -> None:
+        """Keep the layers of the first rank only: those of a data-parallel run are alike, and megabytes each."""
+        track, kept = process.track, self._layered
+        if kept is not None and kept is not track:
+            if _rank_order(kept) <= _rank_order(track):
+                return
+            kept.layers = {}
+        self._layered = track
+        _apply_layers(process, sample)
+
     def _apply_hello(self, process: ProcessState, hello: Hello) -> None:
         known, process.hello = process.hello, hello
         if known is None or (known.rank, known.attempt) != (hello.rank, hello.attempt):
@@ -153,6 +165,7 @@ class RunState:
             for name, series in own.series.items():
                 track.get(name).extend(*series.recent(series.count))
             self._tracks.remove(own)
+            self._layered = None if self._layered is own else self._layered
             process.track = track
             break
         process.track.rank = hello.rank
@@ -167,6 +180,10 @@ class RunState:
 def logged_name(name: str) -> str:
     """The series of what a job logs as `name`: its own, unless the probe measures something of that name itself."""
     return f"logged/{name}" if name in _STEP_COLUMNS.values() or _MEASURED.fullmatch(name) else name
+
+
+def _rank_order(track: Track) -> int:
+    return -1 if track.rank is None else track.rank
 
 
 def _primary_order(process: ProcessState) -> tuple[int, bool, int, bool]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ntstop.curves.series import Series
 from ntstop.run.state import RunState
-from ntstop_probe.wire import Heartbeat, Hello, Scalars
+from ntstop_probe.wire import Heartbeat, Hello, Layers, Scalars, Schema, pack
 
 from .writer import steps
 
@@ -143,3 +143,32 @@ def test_single_point_between_nans_is_there_at_every_zoom(length: int) -> None:
         shown = series.window(0, length, width)
         assert np.nanmax(shown.hi) == np.nanmin(shown.lo) == 7.0
         assert int(shown.nonfinite.sum()) == length - 1
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_layers_are_kept_of_the_first_rank_only(order: tuple[int, ...]) -> None:
+    state = RunState()
+    for rank in order:
+        state.apply(rank, hello(rank=rank))
+        state.apply(rank, Schema(1, ["a", "b"], [1, 1]))
+    for step in range(50):
+        for rank in order:
+            norms = pack("f4", [float(rank), 1.0])
+            assert norms is not None
+            state.apply(rank, Layers(1, step, None, 0.1 * step, {"grad_norm": norms}))
+    assert state.primary is not None and state.primary.rank == 0
+    assert state.primary.layers["grad_norm"].samples == 50
+    assert state.primary.layers["grad_norm"].column_at(49)[0].tolist() == [0.0, 1.0]
+    assert [process.rank for process in state.processes.values() if process.layers] == [0]
+
+
+def test_hosts_whose_clocks_differ_give_no_negative_duration() -> None:
+    state = RunState()
+    for rank, wall in ((0, 1.7e9), (1, 1.7e9 - 40.0), (2, 1.7e9 + 3600.0)):
+        state.apply(rank, hello(rank=rank, wall=wall))
+        state.apply(rank, steps(0, [1.0] * 100))
+        state.apply(rank, Heartbeat(1010.0, wall, "forward", 0.1, 100))
+    for process in state.ranks.values():
+        assert (process.series["step_time"].recent(100)[1] > 0).all()
+        assert (np.diff(process.series["loss"].recent(100)[2]) > 0).all()
+        assert process.rate == pytest.approx(10.0, rel=1e-3)
