@@ -46,7 +46,10 @@ def overview(session: Session) -> str:
             lines.append(f"{'reading':<10} {status.removed}")
         if status.problem:
             lines.append(f"{'reading':<10} {text.safe(status.problem)}")
-        lines += ["findings", *(f"  {text.safe(line(finding))}" for finding in session.findings)]
+        lines += [
+            "findings",
+            *(f"  {text.safe(line(finding, session.kept.note(finding.id)))}" for finding in session.findings),
+        ]
         if not session.findings:
             lines[-1] = "findings   none"
     return "\n".join(lines)

@@ -80,6 +80,11 @@ class ViewerState:
             self._refresh()
             return dict(self._kept.acknowledged)
 
+    def note(self, finding: str) -> str | None:
+        """What was said about the finding with this id; None where nobody has acknowledged it."""
+        said = self.acknowledged.get(finding)
+        return None if said is None else said.note
+
     def acknowledge(self, finding: str, note: str) -> None:
         """Say that the finding with this id is known. Raises `StateError`."""
         said = Acknowledgement(safe(note).strip()[:LONGEST_NOTE], time.time())

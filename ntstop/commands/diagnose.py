@@ -90,12 +90,15 @@ def render(target: str, session: Session, style: str) -> str:
         return found.to_json().decode()
     if style == "md":
         return _markdown(found, session)
-    lines = [text.safe(line(finding)) for finding in session.findings]
+    lines = [text.safe(line(finding, session.kept.note(finding.id))) for finding in session.findings]
     return "\n".join([_headline(found), *(lines or ["nothing found"])])
 
 
 def _markdown(found: Report, session: Session) -> str:
-    cards = [card.markdown(finding, reproduction_of(session.engine, finding)) for finding in session.findings]
+    cards = [
+        card.markdown(finding, reproduction_of(session.engine, finding), session.kept.note(finding.id))
+        for finding in session.findings
+    ]
     # Made for a file, but printed: names of phases, layers and files come from the job. One line at a time, because
     # `safe` makes one line of what it gets.
     lines = "\n".join(cards).split("\n") if cards else ["Nothing found.", ""]

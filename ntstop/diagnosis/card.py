@@ -38,14 +38,21 @@ def title(finding: Finding) -> str:
     return f"{severity_word(finding.severity)}: {finding.kind}{where}{rank} ({steps}, {finding.status})"
 
 
+def acknowledged(note: str) -> str:
+    """That somebody has seen it, with what they said."""
+    return f"acknowledged: {note}" if note else "acknowledged"
+
+
 def evidence_line(item: Evidence) -> str:
     """The sentence, with how it is known where that is not by measurement."""
     return item.text if item.basis == "measured" else f"{item.text} ({item.basis})"
 
 
-def markdown(finding: Finding, how: Reproduction) -> str:
-    """The card as a Markdown section."""
+def markdown(finding: Finding, how: Reproduction, note: str | None = None) -> str:
+    """The card as a Markdown section. `note`: what somebody has said who acknowledged it; None: nobody has."""
     parts = [f"## {title(finding)}{'' if how.repeatable else ' · *unreproducible*'}", ""]
+    if note is not None:
+        parts += [f"> {acknowledged(note)}", ""]
     for name, lines in fields(finding, how):
         if len(lines) == 1:
             parts.append(f"**{name}.** {lines[0]}")

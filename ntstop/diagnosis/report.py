@@ -108,13 +108,14 @@ def summary(findings: Sequence[Finding]) -> str:
 GLYPHS = {"critical": "✖ CRIT", "warning": "▲ WARN", "info": "· info"}
 
 
-def line(finding: Finding) -> str:
-    """One finding in one line."""
+def line(finding: Finding, note: str | None = None) -> str:
+    """One finding in one line. `note`: what somebody has said who acknowledged it; None: nobody has."""
     rank = f" rank {finding.rank}" if finding.rank is not None else ""
     state = "" if finding.status == "open" else " (resolved)"
     where = f" [{finding.where}]" if finding.where else ""
     label = GLYPHS[finding.severity]
-    return f"{label}  {finding.kind}{where}{rank}  step {finding.first_step:,}  {finding.symptom}{state}"
+    known = "" if note is None else f"  [{card.acknowledged(note)}]"
+    return f"{label}  {finding.kind}{where}{rank}  step {finding.first_step:,}  {finding.symptom}{state}{known}"
 
 
 def _entry(finding: Finding, how: Reproduction) -> FindingEntry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -9,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ntstop import viewer_state
 from ntstop.session import Session
 from ntstop.viewer_state import StateError, ViewerState
-from tests.monitor.test_cli import recorded
+from tests.monitor.test_cli import ntstop, recorded, with_nan
 
 WRITER = """
 import sys
@@ -104,7 +104,7 @@ def test_what_cannot_be_written_is_said_and_is_not_so(home: Path, monkeypatch: p
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(viewer_state.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(StateError, match="No space left"):
         state.acknowledge("b", "second")
     assert set(state.acknowledged) == {"a"}
@@ -136,3 +136,14 @@ def test_a_session_keeps_by_the_id_of_its_run(home: Path) -> None:
         session = Session(target)
         session.load()
         assert session.kept.key == "run-1" and session.kept is session.kept
+
+
+def test_what_is_printed_says_what_is_acknowledged_and_json_and_exit_code_stay_as_they_are() -> None:
+    with_nan()
+    before = ntstop("diagnose", "bad", "--json")
+    (worst, *_) = json.loads(before.stdout)["findings"]
+    ViewerState("bad").acknowledge(worst["id"], "a bad shard, replaced")
+    for words in (["diagnose", "bad"], ["diagnose", "bad", "--md"], ["bad"]):
+        assert "acknowledged: a bad shard, replaced" in ntstop(*words).stdout
+    after = ntstop("diagnose", "bad", "--json")
+    assert (after.returncode, after.stdout) == (before.returncode, before.stdout) and after.returncode == 1
