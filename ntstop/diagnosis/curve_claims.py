@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .detectors.divergence import Divergence
+from .detectors.evaluations import Worse
 from .detectors.plateau import Plateau
 from .detectors.rate import RateWatch
 from .detectors.spike import Spike
@@ -55,6 +56,7 @@ def divergence(name: str, found: Divergence, rate: RateWatch) -> Claim:
     symptom = {
         "explosion": f"{name} exploded from {found.reference:.4g} to {found.level:.4g} by step {found.last_x:,}",
         "above-start": f"{name} is worse than at the start: {found.level:.4g}, it began with {reference}",
+        "fallen": f"{name} lost most of its descent: back at {found.level:.4g}, it was {reference}",
         "regressed": f"{name} rose to {found.level:.4g} and stayed there; it was {reference}",
     }[found.how]
     jump = rate.jump
@@ -78,13 +80,41 @@ def divergence(name: str, found: Divergence, rate: RateWatch) -> Claim:
         confidence=(
             "medium: the level is measured over a stretch, not a point. A loss that comes back within a few hundred "
             "steps by itself, or a new task mixed into the data at this step, would change it."
-            if found.how == "regressed"
+            if found.how in ("fallen", "regressed")
             else "high: far outside the noise of the first steps. A change of the loss function at this step would "
             "change it."
         ),
         evidence=[
             point(name, found.reference_x, found.reference, "before"),
             point(name, found.last_x, found.level, "now"),
+            *rate_evidence(rate, found.last_x),
+        ],
+        open_questions=["Did the data, the loss or the schedule change at this step?"],
+    )
+
+
+def both_rose(name: str, found: Worse, training: str, levels: tuple[float, float], rate: RateWatch) -> Claim:
+    """A divergence that the validation loss shows: it rose and stays, and the training loss (`levels`) with it."""
+    good, bad = levels
+    return Claim(
+        symptom=f"{name} rose to {found.level:.4g} and stays there; it was {found.best:.4g} at step {found.best_x:,}",
+        hypothesis=(
+            "One bad update left the model (dead units, a saturated softmax, broken optimizer moments), or the "
+            "learning rate is too high for this phase. It is no overfitting: the training loss rose as well."
+        ),
+        fix=(
+            f"Restart from the last checkpoint before step {found.since_x:,} with half the rate and the gradient norm "
+            "clipped at 1.0."
+        ),
+        confidence=(
+            "medium: three evaluations in a row, and the training loss with them. Another training or validation set "
+            "since then would change it."
+        ),
+        evidence=[
+            point(name, found.best_x, found.best, "best"),
+            point(name, found.last_x, found.level, "now"),
+            point(training, found.since_x, good, "mean up to the last good evaluation"),
+            point(training, found.last_x, bad, "mean since"),
             *rate_evidence(rate, found.last_x),
         ],
         open_questions=["Did the data, the loss or the schedule change at this step?"],

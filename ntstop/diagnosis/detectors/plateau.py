@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..thresholds import threshold
 from .levels import Block, Levels
 
 MIN_POINTS = 256
@@ -15,10 +16,18 @@ MIN_POINTS = 256
 WINDOW_SHARE = 0.5
 MIN_WINDOW = 24
 """The last half of the run, in at least 24 blocks: the interval of a Theil–Sen slope needs that many points."""
-SMALL_AGAINST_DESCENT = 0.01
-SMALL_AGAINST_LEVEL = 0.005
-"""Both ends of the interval, over the whole window, move the loss less than 1 % of what it has come down and less
-than 0.5 % of what it is: equivalence to flat, which mere noise cannot imitate."""
+SMALL = threshold(
+    "plateau.move",
+    0.01,
+    meaning="share of the whole descent that both ends of the interval of the slope may move over the flat stretch; "
+    "lower is quieter",
+    source="measured: two of 140 healthy AlgoPerf runs are that flat before their end. An equivalence test, which mere "
+    "noise cannot pass",
+    low=1e-4,
+    high=0.5,
+)
+SMALL_AGAINST_LEVEL = 0.5
+"""And half of that share of the level itself."""
 MIN_DESCENT = 0.05
 """Below 5 % of the initial loss there was no descent that could have stopped: never-learned speaks of that."""
 SOLVED = 0.02
@@ -51,7 +60,7 @@ def theil_sen(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, fl
     return float(np.median(slopes)), float(slopes[low]), float(slopes[high])
 
 
-def plateau(levels: Levels, initial: float) -> Plateau | None:
+def plateau(levels: Levels, initial: float, *, move: float = SMALL.value) -> Plateau | None:
     """The plateau the curve is on now, None when it moves, when it is too early, or when it is solved."""
     window = levels.blocks[-max(MIN_WINDOW, int(len(levels.blocks) * WINDOW_SHARE)) :]
     if levels.count < MIN_POINTS or len(window) < MIN_WINDOW or not math.isfinite(initial):
@@ -59,7 +68,7 @@ def plateau(levels: Levels, initial: float) -> Plateau | None:
     y = np.array([block.mean for block in window])
     level = float(np.median(y)) + levels.origin
     descent = initial - level
-    small = min(SMALL_AGAINST_DESCENT * descent, SMALL_AGAINST_LEVEL * max(abs(level), descent))
+    small = move * min(descent, SMALL_AGAINST_LEVEL * max(abs(level), descent))
     if descent < MIN_DESCENT * abs(initial) or abs(level) < SOLVED * abs(initial):
         return None
     # Cheap before exact: two halves that differ cannot be flat.

@@ -3,47 +3,105 @@
 from __future__ import annotations
 
 import math
+from itertools import groupby
 
+from ..thresholds import threshold
 from .divergence import Divergence
 from .levels import Block, Levels, lowest, pooled
 
-BLOCKS = 32
-"""Blocks of `Levels` that must exist; a curve of fewer than 48 points is too short for "stuck"."""
-POINTS = 48
-STRETCH = 24
-"""Points that the late stretch must at least hold: in a short run a quarter is a bump."""
-RISE = 0.05
-Z = 6.0
-"""The last quarter of the run lies 5 % and 6 standard errors over the best eighth. Excursions of healthy runs that
-come back by themselves last under a tenth of the run."""
-SHARE = 0.75
+POINTS = 32
+"""A curve of fewer points is too short for "stuck"."""
+STRETCHES = ((1 / 8, 24), (1 / 25, 40))
+"""Late stretches that are looked at, each a share of the run and at least so many points. 1/25 leaves a fifth of the
+5 % of a run within which it should be told. The excursions of healthy runs that came back by themselves lasted 30
+points at most without coming down (wmt_glu_tanh, AlgoPerf logs); 24 are enough only while that is an eighth of it."""
+RISE = threshold(
+    "divergence.rise",
+    0.05,
+    meaning="share of its best level by which the loss must have risen to be called fallen back; higher is quieter",
+    source="measured: no healthy AlgoPerf run rises at all under the other conditions, from 4 standard errors on; the "
+    "stuck ones rose 12 %",
+    low=0.001,
+    high=10.0,
+)
+OF_DESCENT = 0.005
+"""And half a percent of the whole descent: at a loss near 0 five percent of it are nothing."""
+Z = threshold(
+    "divergence.errors",
+    4.0,
+    unit="standard errors",
+    meaning="how far the late stretch must lie over the best eighth of the run; higher is quieter",
+    source="measured: from 4 to 6 no healthy AlgoPerf run is called, at 3 one of 140 is; at 5 one stuck run is missed",
+    low=2.0,
+    high=100.0,
+)
+SHARE = 0.85
 """Share of the late blocks that must lie over half of the rise: a bump lifts the mean, but not most of the blocks."""
+COMING_BACK = 0.25
+"""When the second half of the stretch lies lower than the first by this share of the rise, it is on its way back."""
+BEFORE = 2
+"""Excursions as high as this one that came back, after which one more is the habit of the curve (epochs)."""
+AS_HIGH = 0.75
 
 
-def regressed(levels: Levels, initial: float) -> Divergence | None:
-    """The loss was better in its best eighth than in its whole last quarter; None when not, or too early to say.
+def regressed(
+    levels: Levels, initial: float, *, least: float = RISE.value, errors: float = Z.value
+) -> Divergence | None:
+    """The loss was better in its best eighth than in a whole late stretch; None when not, or too early to say.
 
-    Rise is relative to the best level for losses that stay positive, to the descent from `initial` otherwise.
+    `least` is relative to the best level for losses that stay positive, to the descent from `initial` otherwise.
     """
-    blocks = levels.blocks
-    if len(blocks) < BLOCKS or levels.count < POINTS:
+    if levels.count < POINTS:
         return None
-    quarter, eighth = max(len(blocks) // 4, math.ceil(STRETCH / levels.size)), len(blocks) // 8
-    late_mean, late_variance, late_count = pooled(blocks[-quarter:])
-    start = lowest(blocks, eighth, max(1, eighth // 2), len(blocks) - quarter - eighth)
+    blocks = levels.blocks
+    for share, points in STRETCHES:
+        late = max(math.ceil(share * len(blocks)), math.ceil(points / levels.size), 4)
+        found = _stuck(blocks, late, levels.origin, initial, least, errors)
+        if found is not None:
+            return found
+    return None
+
+
+def _stuck(
+    blocks: list[Block], late: int, origin: float, initial: float, least: float, errors: float
+) -> Divergence | None:
+    """Whether the last `late` blocks lie over the best eighth before them, and stay there."""
+    eighth = max(1, len(blocks) // 8)
+    start = lowest(blocks, eighth, max(1, eighth // 2), len(blocks) - late - eighth)
     if start is None:
         return None
+    late_mean, late_variance, late_count = pooled(blocks[-late:])
     mean, variance, count = pooled(blocks[start : start + eighth])
-    rise = late_mean - mean
-    scale = abs(mean + levels.origin) if mean + levels.origin > 0 else abs(initial - mean - levels.origin)
+    rise, descent = late_mean - mean, abs(initial - mean - origin)
+    scale = mean + origin if mean + origin > 0 else descent
     error = math.sqrt(late_variance / late_count + variance / count)
-    if rise <= RISE * scale or rise <= Z * error:
+    if rise <= max(least * scale, OF_DESCENT * descent, errors * error):
         return None
-    if sum(block.mean > mean + rise / 2 for block in blocks[-quarter:]) < SHARE * quarter:
+    middle = mean + rise / 2
+    if sum(block.mean > middle for block in blocks[-late:]) < SHARE * late:
         return None
-    first_x = _left(blocks[start + eighth :], mean + rise / 2)
-    middle = blocks[start + eighth // 2]
-    return Divergence("regressed", first_x, mean + levels.origin, middle.x1, late_mean + levels.origin, blocks[-1].x1)
+    half = late // 2
+    if pooled(blocks[-late:-half])[0] - pooled(blocks[-half:])[0] > COMING_BACK * rise:
+        return None
+    if _habit(blocks[:-late], mean, rise, max(2, late // 4)):
+        return None
+    first_x = _left(blocks[start + eighth :], middle)
+    best = blocks[start + eighth // 2]
+    return Divergence("regressed", first_x, mean + origin, best.x1, late_mean + origin, blocks[-1].x1)
+
+
+def _habit(blocks: list[Block], mean: float, rise: float, length: int) -> bool:
+    """Whether the curve has been this high, for `length` blocks at least, and come back from it, several times."""
+    middle, number, came_down = mean + rise / 2, 0, False
+    for high, group in groupby(blocks, lambda block: block.mean > middle):
+        run = list(group)
+        if high:
+            number += came_down and len(run) >= length and pooled(run)[0] > mean + AS_HIGH * rise
+        else:
+            came_down = True
+    # The last one may be the beginning of this one.
+    number -= bool(blocks) and blocks[-1].mean > middle and number > 0
+    return number >= BEFORE
 
 
 def _left(blocks: list[Block], line: float) -> int:

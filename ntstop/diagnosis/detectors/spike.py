@@ -12,25 +12,53 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..thresholds import threshold
 from .baseline import SIZE, Baseline
 
 MIN_BASELINE = 16
 """Points before anything is called a spike."""
-HIGH_Z = 10.0
-HIGH_RISE = math.log(1.25)
-"""A point is high at 10 spreads and 25 % above the frozen baseline; with 5 in a row these fired on 4.3 % of 801
-healthy public runs, most of those at learning-rate restarts, which are quiet here."""
+HIGH_Z = threshold(
+    "loss-spike.z",
+    10.0,
+    unit="spreads",
+    meaning="how far over the frozen baseline a point must lie to be high; higher is quieter",
+    source="measured: with 25 % and 5 in a row it fired on 4.3 % of 801 healthy public runs, most of those at restarts "
+    "of the learning rate, which are quiet here",
+    low=2.0,
+    high=1000.0,
+)
+HIGH_RISE = threshold(
+    "loss-spike.rise",
+    0.25,
+    meaning="share of the baseline by which a point must lie over it to be high; higher is quieter",
+    source="the same measurement",
+    low=0.01,
+    high=100.0,
+)
 HIGH_RUN = 5
 SHORT_RUN = 3
-SHORT_AREA = HIGH_RUN * HIGH_RISE
 """Three points in a row are enough when they rise together as far as five just high ones."""
+STEEP_RUN = 2
+STEEP = 2.0
+"""And two when they rise together twice as far: threefold and more, each of them."""
 CALM_Z = 5.0
 CALM_RISE = math.log(1.10)
 """Back to normal: under half the entry condition (hysteresis), 5 points in a row."""
 CALM_RUN = 5
-LINGER = 64
-"""Points after which a spike that is not over is called lingering: one whole baseline. The longest one that came back
-by itself in the healthy development curves took 28 (tests/bench/detectors_on_curves.py prints it)."""
+LINGER = threshold(
+    "loss-spike.linger",
+    40.0,
+    unit="points",
+    meaning="points after which a spike that is not over is called lingering, a warning; higher is quieter",
+    source="measured: the longest spikes of healthy AlgoPerf runs that came back took 22 to 28 points; from 36 to 64 "
+    "nothing changes",
+    low=5.0,
+)
+LINGER_SHARE = 0.02
+"""And 2 % of the points seen so far: in a long run it takes longer to matter, within the 5 % that it may take."""
+COMING_BACK = 0.25
+"""A spike that has come down by a quarter of its first height is on its way back, for `PATIENCE` times as long."""
+PATIENCE = 2
 RECENT = 16
 
 State = Literal["rising", "lingering", "recovered"]
@@ -54,7 +82,11 @@ class Spike:
 class SpikeDetector:
     """Works on log loss while every loss was positive, on plain differences from the first one that was not."""
 
-    def __init__(self) -> None:
+    def __init__(self, z: float = HIGH_Z.value, rise: float = HIGH_RISE.value, linger: int = int(LINGER.value)) -> None:
+        self._z, self._rise, self._linger = z, math.log1p(rise), linger
+        self._seen = 0
+        self._early: list[float] = []
+        """The first points of the open spike, at most `RECENT`."""
         self._baseline = Baseline()
         self._raw: deque[tuple[int, float]] = deque(maxlen=64)
         self._logs = True
@@ -70,7 +102,7 @@ class SpikeDetector:
         """Whether the loss has been positive so far."""
         return self._logs
 
-    def quiet(self, points: int = LINGER) -> Spike | None:
+    def quiet(self, points: int = SIZE) -> Spike | None:
         """Learn the level anew, saying nothing for `points` (a planned rise of the rate, a resume).
 
         Returns the spike that was open, now recovered: what came before says nothing about what comes."""
@@ -85,6 +117,7 @@ class SpikeDetector:
 
     def add(self, x: int, y: float) -> Spike | None:
         """The spike that opened or changed its state with this finite point, else None."""
+        self._seen += 1
         if self._logs and y <= 0:
             return self._go_linear(x, y)
         if y <= self._fast and self.spike is None and not self._run:
@@ -106,10 +139,15 @@ class SpikeDetector:
             self._push(value)
             return None
         self._run.append((x, y, value))
-        area = sum(pending - self._baseline.level for _, _, pending in self._run)
-        if len(self._run) >= HIGH_RUN or (self._logs and len(self._run) >= SHORT_RUN and area >= SHORT_AREA):
-            return self._open()
-        return None
+        return self._open() if self._enough() else None
+
+    def _enough(self) -> bool:
+        """Whether the high points in a row are many, or few and very high."""
+        number = len(self._run)
+        if number >= HIGH_RUN or not self._logs:
+            return number >= HIGH_RUN
+        area = sum(pending - self._baseline.level for _, _, pending in self._run) / (HIGH_RUN * self._rise)
+        return (number >= SHORT_RUN and area >= 1.0) or (number >= STEEP_RUN and area >= STEEP)
 
     def extend(self, x: Sequence[int], y: NDArray[np.float64]) -> int:
         """Take in finite points from the first on for as long as all are ordinary, exactly as `add` would one by one.
@@ -133,6 +171,7 @@ class SpikeDetector:
             if index < len(refreshes):
                 last = index
         if taken:
+            self._seen += taken
             self._raw.extend(zip(x[:taken], y[:taken].tolist(), strict=True))
             self._baseline.extend(values[:taken], None if last is None else refreshes[last])
             self._fast = limits[0 if last is None else last + 1]
@@ -140,8 +179,8 @@ class SpikeDetector:
 
     def _bound(self, spread: float) -> float:
         """How far over the level a point must be to be high."""
-        bound = HIGH_Z * spread
-        return max(bound, HIGH_RISE) if self._logs else bound
+        bound = self._z * spread
+        return max(bound, self._rise) if self._logs else bound
 
     def _limit(self, level: float, spread: float) -> float:
         """The loss up to which a point is ordinary without a second look."""
@@ -164,6 +203,7 @@ class SpikeDetector:
         self.spike.last_x, self.spike.last = self._run[-1][:2]
         self._recent.clear()
         self._recent.extend(value for _, _, value in self._run)
+        self._early = [value for _, _, value in self._run]
         self._run.clear()
         self._calm = 0
         return self.spike
@@ -174,6 +214,8 @@ class SpikeDetector:
         if y > spike.peak:
             spike.peak, spike.peak_x = y, x
         self._recent.append(value)
+        if len(self._early) < RECENT:
+            self._early.append(value)
         calm = CALM_Z * self._baseline.spread
         if self._logs:
             calm = max(calm, CALM_RISE)
@@ -184,13 +226,22 @@ class SpikeDetector:
             for recent in list(self._recent)[-CALM_RUN:]:
                 self._push(recent)
             return spike
-        if spike.state == "rising" and spike.points >= LINGER:
-            # A noisy curve that is half back is not stuck: its median must still be high.
-            if median(self._recent) - self._baseline.level < calm:
-                return None
+        if spike.state == "rising" and self._lingers(spike.points, calm):
             spike.state = "lingering"
             return spike
         return None
+
+    def _lingers(self, points: int, calm: float) -> bool:
+        """Whether it has been long enough, and is neither back nor coming back."""
+        patience = max(self._linger, LINGER_SHARE * self._seen)
+        if points < patience:
+            return False
+        height = median(self._recent) - self._baseline.level
+        # A noisy curve that is half back is not stuck: its median must still be high.
+        if height < calm:
+            return False
+        early = median(self._early) - self._baseline.level
+        return height > (1 - COMING_BACK) * early or points >= PATIENCE * patience
 
     def _go_linear(self, x: int, y: float) -> Spike | None:
         """The first loss at or below zero: from now on differences, with the same points as baseline."""

@@ -5,22 +5,39 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..thresholds import threshold
 from .levels import Levels, lowest, pooled
 
-WORSE_POINTS = 64
+WORSE_POINTS = 32
 WORSE_RATIO = 0.01
-WORSE_Z = 4.0
-"""64 points in, the last quarter lies 1 % and four times the noise of a point over the initial loss (which is little
-more than one point itself): it went the wrong way. On the development curves that ratio is 14 for the ones that never
-learned, and at most 2 for a healthy one, whose warm-up takes 85 points."""
-FLAT_POINTS = 500
+WORSE_Z = threshold(
+    "never-learned.z",
+    4.0,
+    unit="sigma of one point",
+    meaning="how far over the initial loss the last quarter must lie to have gone the wrong way; higher is quieter",
+    source="measured: 14 and more for the AlgoPerf runs that never learned, at most 2 for a healthy one, from 24 "
+    "points on; the initial loss is little more than one point itself",
+    low=1.0,
+    high=100.0,
+)
+FLAT_STEPS = threshold(
+    "never-learned.steps",
+    500,
+    unit="steps",
+    meaning="steps without any descent after which the loss is called never learned; higher is quieter",
+    source="measured: ImageNet ViT comes down 1 % in 60 to 100 steps of warm-up, a language model in 100",
+    low=10,
+)
+FLAT_POINTS = 48
+"""And at least so many points, where not every step is logged: six in each eighth."""
 FLAT_RATIO = 0.01
-"""500 points in, no eighth of the run is 1 % under the initial loss. ImageNet ViT gains that in 60 to 100 steps of
-warm-up, a language model in 100."""
+"""No eighth of the run is 1 % under the initial loss."""
 FLAT_SHARE = 0.02
 """Where the length of the run is known: at least 2 % of it must be over, as a long run has a long warm-up."""
 NOTHING = 1e-6
 """An initial loss under this is a metric that means nothing (or a solved problem), not a failure to learn."""
+JOINED = 500
+"""A curve that begins later than this step is the rest of a run: where it began is not where learning began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +52,17 @@ class Unlearned:
     points: int
 
 
-def unlearned(levels: Levels, initial: float, *, total_points: int | None = None) -> Unlearned | None:
+def unlearned(
+    levels: Levels,
+    initial: float,
+    *,
+    total_steps: int | None = None,
+    steps: float = FLAT_STEPS.value,
+    z: float = WORSE_Z.value,
+) -> Unlearned | None:
     """What is known once the curve is as good as where it started, for losses that stay positive."""
     blocks = levels.blocks
-    if levels.count < WORSE_POINTS or len(blocks) < 16 or not NOTHING < initial < math.inf:
+    if levels.count < WORSE_POINTS or len(blocks) < 16 or blocks[0].x0 > JOINED or not NOTHING < initial < math.inf:
         return None
     quarter, eighth = len(blocks) // 4, max(1, len(blocks) // 8)
     late_mean, late_variance, _ = pooled(blocks[-quarter:])
@@ -49,7 +73,8 @@ def unlearned(levels: Levels, initial: float, *, total_points: int | None = None
         return None
     found = Unlearned(initial, blocks[0].x0, level, best, blocks[-1].x1, levels.count)
     worse = level - initial
-    if worse > WORSE_RATIO * initial and worse > WORSE_Z * math.sqrt(late_variance):
+    if worse > WORSE_RATIO * initial and worse > z * math.sqrt(late_variance):
         return found
-    patience = max(FLAT_POINTS, int(FLAT_SHARE * (total_points or 0)))
-    return found if levels.count >= patience and best > (1 - FLAT_RATIO) * initial else None
+    if levels.count < FLAT_POINTS or found.last_x - found.initial_x < max(steps, FLAT_SHARE * (total_steps or 0)):
+        return None
+    return found if best > (1 - FLAT_RATIO) * initial else None

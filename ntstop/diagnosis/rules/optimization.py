@@ -6,18 +6,56 @@ import math
 
 import numpy as np
 
+from ntstop_probe import wire
+
 from .. import curve_claims as claims
+from ..catalogue import KINDS, kind
 from ..context import Context, StepBlock
+from ..detectors import divergence as diverge
+from ..detectors import fallen, regressed, spike, unlearned
 from ..detectors.divergence import Divergence, DivergenceDetector
+from ..detectors.evaluations import EvaluationWatch, training_rose
 from ..detectors.levels import Levels
-from ..detectors.plateau import plateau
-from ..detectors.regressed import regressed
+from ..detectors.plateau import SMALL, plateau
 from ..detectors.spike import Spike, SpikeDetector
-from ..detectors.unlearned import unlearned
 from ..finding import Claim, FailureMode, Finding, Severity
 from .base import Rule, rule
 
-AREA = "optimization"
+kind(
+    "loss-spike",
+    "optimization",
+    "update/memory/step profile",
+    meaning="The loss jumped up for several points: it came back by itself (recovered), or has not (lingering).",
+    detector="Log loss (plain differences once a loss was not above 0) against the median and the noise of 64 points, "
+    "frozen while it lasts; several points in a row. Quiet after a restart of the learning rate and a resume.",
+    severity="info; warning when it lingers, or while the learning rate still rises in its warm-up.",
+)
+kind(
+    "divergence",
+    "optimization",
+    "update/memory/step profile",
+    meaning="The loss is lost: it exploded, is worse than at the start, lost most of its descent, or rose and stays.",
+    detector="Points against a line over the initial loss and over the lowest level; the last stretch of block means "
+    "against the best stretch; the validation loss, when the training loss rose with it.",
+    severity="critical above the start and at an explosion; warning when it fell back.",
+)
+kind(
+    "plateau",
+    "optimization",
+    "update/memory/step profile",
+    meaning="The descent has stopped: the loss has been flat for half of the run.",
+    detector="Theil-Sen slope over block means of the last half; both ends of its 95 % interval must be small against "
+    "the whole descent and the level.",
+    severity="warning when the learning rate is known, high, and the run is not at its end; else info.",
+)
+kind(
+    "never-learned",
+    "optimization",
+    "update/memory/step profile",
+    meaning="The loss is still where it began, or higher.",
+    detector="The best eighth of the run, and its last quarter, against the initial loss.",
+    severity="warning.",
+)
 MODE: FailureMode = "optimization"
 BROKEN = ("nonfinite-loss", "nonfinite-grad")
 STILL = "params-not-updating"
@@ -45,9 +83,12 @@ class LossCurveRule(Rule):
         self._name = ""
         self._alone = True
         self._restarted = False
-        self._spike = SpikeDetector()
-        self._divergence = DivergenceDetector()
+        value = context.value
+        self._spike = SpikeDetector(value(spike.HIGH_Z), value(spike.HIGH_RISE), int(value(spike.LINGER)))
+        self._divergence = DivergenceDetector(value(diverge.ABOVE_RATIO), value(diverge.EXPLOSION), value(fallen.LOST))
         self._levels = Levels()
+        self._evaluations: dict[str, EvaluationWatch] = {}
+        self._worse: Finding | None = None
         self._spike_finding: Finding | None = None
         self._diverged: Finding | None = None
         self._slow: dict[str, Finding] = {}
@@ -99,12 +140,40 @@ class LossCurveRule(Rule):
             self._restart()
         if loss is None or not math.isfinite(loss):
             return
-        if (spike := self._spike.add(x, loss)) is not None:
-            self._tell_spike(spike)
+        if (excursion := self._spike.add(x, loss)) is not None:
+            self._tell_spike(excursion)
         if (divergence := self._divergence.add(x, loss)) is not None:
             self._tell_divergence(divergence)
         if self._levels.add(x, loss) and self._alone:
             self._slow_rules()
+
+    def scalars(self, scalars: wire.Scalars) -> None:
+        for name, value in scalars.values.items():
+            if self.context.roles.of(name).role == "val_loss" and math.isfinite(value):
+                x = self.context.x_of(scalars.ordinal) if scalars.step is None else scalars.step
+                self._evaluation(name, x, value)
+
+    def _evaluation(self, name: str, x: int, loss: float) -> None:
+        """A validation loss that rose and stays there, and the training loss with it: no overfitting."""
+        watch = self._evaluations.setdefault(name, EvaluationWatch())
+        worse = watch.add(x, loss)
+        if worse is None or not self._alone:
+            if watch.good and self._worse is not None and self._worse.where == name:
+                self._end_worse(x)
+            return
+        training = training_rose(self._levels, worse)
+        if training is None or self._muted() or self.context.is_open("divergence"):
+            return
+        claim = claims.both_rose(name, worse, self._name, training, self.context.rate)
+        self._worse = self._open("divergence", claim, "warning", worse.first_x, worse.last_x, where=name)
+
+    def _end_worse(self, x: int) -> None:
+        """The validation loss is near its best again."""
+        if self._worse is not None and self._worse.status == "open":
+            self._worse.resolve(x, "info")
+            self._worse.claim.symptom += f"; it came back by step {x:,}"
+            self.context.book.changed()
+        self._worse = None
 
     def resumed(self) -> None:
         self._end_spike(self._spike.quiet())
@@ -112,6 +181,8 @@ class LossCurveRule(Rule):
     def _restart(self) -> None:
         """A planned rise of the rate: a higher loss is expected, and the level is learned anew."""
         self._end_spike(self._spike.quiet())
+        self._divergence.restart()
+        self._evaluations.clear()
         self._levels.clear()
         self._restarted = True
         for finding in self._slow.values():
@@ -122,24 +193,26 @@ class LossCurveRule(Rule):
     def _muted(self) -> bool:
         return self.context.is_open(*BROKEN, STILL)
 
-    def _end_spike(self, spike: Spike | None) -> None:
-        if spike is not None:
-            self._tell_spike(spike)
+    def _end_spike(self, ended: Spike | None) -> None:
+        if ended is not None:
+            self._tell_spike(ended)
 
-    def _tell_spike(self, spike: Spike) -> None:
+    def _tell_spike(self, told: Spike) -> None:
         finding = self._spike_finding
-        claim = claims.spike(self._name, spike, self.context.rate)
+        claim = claims.spike(self._name, told, self.context.rate)
         if finding is None:
-            if spike.state == "recovered" or self._muted() or self.context.is_open("divergence"):
+            if told.state == "recovered" or self._muted() or self.context.is_open("divergence"):
                 return
-            self._spike_finding = self._open("loss-spike", claim, "info", spike.first_x)
+            # While the rate goes on rising, what it has thrown up does not come back by itself.
+            severity: Severity = "warning" if self.context.rate.warming and self._alone else "info"
+            self._spike_finding = self._open("loss-spike", claim, severity, told.first_x)
             return
         finding.claim = claim
-        finding.last_step = spike.last_x
-        if spike.state == "lingering" and self._alone:
+        finding.last_step = told.last_x
+        if told.state == "lingering" and self._alone:
             finding.severity = "warning"
-        elif spike.state == "recovered":
-            finding.resolve(spike.last_x, "info")
+        elif told.state == "recovered":
+            finding.resolve(told.last_x, "info")
             self._spike_finding = None
         self.context.book.changed()
 
@@ -151,7 +224,7 @@ class LossCurveRule(Rule):
                 self._diverged = None
                 self.context.book.changed()
             return
-        if self._muted() or (divergence.how == "above-start" and not self._alone):
+        if self._muted() or (divergence.how in ("above-start", "fallen") and not self._alone):
             return
         folded = self.context.fold("loss-spike", "plateau", "never-learned")
         self.context.fold("divergence")
@@ -163,7 +236,8 @@ class LossCurveRule(Rule):
         claim = claims.divergence(self._name, divergence, self.context.rate)
         for finding in spikes:
             claim.evidence[:0] = finding.evidence
-        self._diverged = self._open("divergence", claim, "critical", divergence.first_x)
+        severity: Severity = "warning" if divergence.how == "fallen" else "critical"
+        self._diverged = self._open("divergence", claim, severity, divergence.first_x)
 
     def _slow_rules(self) -> None:
         """What takes a whole stretch of curve to say; looked at when a block of `Levels` is complete."""
@@ -174,9 +248,12 @@ class LossCurveRule(Rule):
         initial = self._divergence.initial
         if muted:
             return
-        total_points = None if context.total_steps is None else context.total_steps // context.stride
-        fell_back = regressed(levels, initial)
+        value = context.value
+        fell_back = regressed.regressed(levels, initial, least=value(regressed.RISE), errors=value(regressed.Z))
         if fell_back is not None:
+            if self._worse is not None:
+                context.fold("divergence", since=self._worse.first_step)
+                self._worse = None
             claim = claims.divergence(self._name, fell_back, context.rate)
             self._keep("divergence", claim, "warning", fell_back.first_x, fell_back.last_x)
             context.fold("loss-spike", "plateau", "never-learned")
@@ -186,14 +263,20 @@ class LossCurveRule(Rule):
             return
         self._miss("divergence")
         if not self._restarted and self._spike.logs:
-            never = unlearned(levels, initial, total_points=total_points)
+            never = unlearned.unlearned(
+                levels,
+                initial,
+                total_steps=context.total_steps,
+                steps=value(unlearned.FLAT_STEPS),
+                z=value(unlearned.WORSE_Z),
+            )
             if never is not None:
                 claim = claims.never_learned(self._name, never, context.rate)
                 self._keep("never-learned", claim, "warning", never.initial_x, never.last_x)
             else:
                 self._miss("never-learned")
         if len(levels.blocks) % PLATEAU_EVERY == 0 and "never-learned" not in self._slow:
-            flat = plateau(levels, initial)
+            flat = plateau(levels, initial, move=value(SMALL))
             if flat is not None:
                 severity = claims.plateau_severity(flat, context.rate, context.total_steps)
                 claim = claims.plateau(self._name, flat, context.rate, context.total_steps)
@@ -223,14 +306,23 @@ class LossCurveRule(Rule):
             del self._slow[kind]
             self.context.book.changed()
 
-    def _open(self, kind: str, claim: Claim, severity: Severity, first_x: int, last_x: int | None = None) -> Finding:
+    def _open(
+        self,
+        kind: str,
+        claim: Claim,
+        severity: Severity,
+        first_x: int,
+        last_x: int | None = None,
+        *,
+        where: str | None = None,
+    ) -> Finding:
         return self.context.open(
             kind,
             claim,
             severity=severity,
-            area=AREA,
+            area=KINDS[kind].area,
             failure_mode=MODE,
-            where=self._name,
+            where=self._name if where is None else where,
             first_x=first_x,
             last_x=last_x,
         )

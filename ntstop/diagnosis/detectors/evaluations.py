@@ -1,0 +1,77 @@
+"""A validation loss that has gone up and stays up: a few exact points, where the training loss has many noisy ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .levels import Block, Levels, pooled
+
+RISE = 0.10
+RUN = 3
+"""3 evaluations in a row lie 10 % over the best one. Of 140 healthy AlgoPerf runs 7 have that together with a higher
+training loss; all but the planned restarts come back from it, which is looked at too."""
+COMING_BACK = 0.25
+"""The last of them lies a quarter of the first one's rise under it: it is on its way back."""
+TRAINING_RISE = 0.03
+"""The training loss over the same steps must have risen as well, or it is overfitting (or another validation set)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worse:
+    """`level` at `last_x`, where `best` at `best_x` has been; the last good evaluation was at `since_x`."""
+
+    best: float
+    best_x: int
+    since_x: int
+    first_x: int
+    level: float
+    last_x: int
+
+
+class EvaluationWatch:
+    """Feed it every finite evaluation; `worse` is what is known with the last one."""
+
+    def __init__(self) -> None:
+        self._best = 0.0
+        self._best_x: int | None = None
+        self._good_x = 0
+        self._first: tuple[int, float] | None = None
+        self._high = 0
+
+    @property
+    def good(self) -> bool:
+        """Whether the last evaluation was near the best."""
+        return self._high == 0
+
+    def clear(self) -> None:
+        """What comes is measured against itself."""
+        self.__init__()  # type: ignore[misc]
+
+    def add(self, x: int, y: float) -> Worse | None:
+        """Whether the loss stays over its best, for losses above 0."""
+        if self._best_x is None or y < self._best:
+            self._best, self._best_x = y, x
+        if y <= self._best * (1 + RISE) or self._best <= 0:
+            self._good_x, self._first, self._high = x, None, 0
+            return None
+        self._first = self._first or (x, y)
+        self._high += 1
+        first_x, first = self._first
+        if self._high < RUN or y < first - COMING_BACK * (first - self._best):
+            return None
+        return Worse(self._best, self._best_x, self._good_x, first_x, y, x)
+
+
+def training_rose(levels: Levels, worse: Worse) -> tuple[float, float] | None:
+    """The level of the training loss up to the last good evaluation and since, when it rose too."""
+    since = [block for block in levels.blocks if block.x0 > worse.since_x]
+    before = [block for block in levels.blocks if block.x1 <= worse.since_x]
+    length = max(1, min(len(since), len(before)))
+    if not since or not before:
+        return None
+    good, bad = _mean(before[-length:], levels.origin), _mean(since, levels.origin)
+    return (good, bad) if good > 0 and bad > good * (1 + TRAINING_RISE) else None
+
+
+def _mean(blocks: list[Block], origin: float) -> float:
+    return pooled(blocks)[0] + origin
