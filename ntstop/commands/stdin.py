@@ -26,7 +26,7 @@ def open_stdin(options: Options) -> int:
             "nothing is piped in; try: ssh -n NODE ntstop relay RUN | ntstop -, or python train.py 2>&1 | ntstop -"
         )
     pipe = Pipe(os.dup(sys.stdin.fileno()))
-    kind = content(pipe)
+    kind = content(pipe, pattern=options.log.pattern is not None)
     if kind == "nothing":
         raise click.ClickException("nothing came through the pipe; it takes: ssh -n NODE ntstop relay RUN | ntstop -")
     log = options.log

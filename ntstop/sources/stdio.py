@@ -9,6 +9,7 @@ from ntstop_probe.wire import MAGIC, Event, Frame, FrameReader
 
 from .base import Arrival, SourceStatus, newer_protocol
 from .decoding import Decoder
+from .logs.sniff import piped
 from .pipe import Pipe
 
 GONE = "gone"
@@ -21,16 +22,17 @@ _PATIENCE = 10.0
 """… seconds after the first of them, until a pipe is taken for the output of a program."""
 
 
-def content(pipe: Pipe) -> Literal["frames", "text", "nothing"]:
+def content(pipe: Pipe, *, pattern: bool = False) -> Literal["frames", "text", "nothing"]:
     """What comes through `pipe`, by its content; nothing is taken out of it. Waits as long as nothing comes at all,
-    and then for a frame behind what may be the banner of an ssh."""
+    and then for a frame behind what may be the banner of an ssh, unless that has the numbers of a training in it, or a
+    pattern of the user's says that it is text."""
     while not (seen := pipe.peek(1.0)):
         if pipe.ended:
             return "nothing"
     deadline = time.monotonic() + _PATIENCE
     while MAGIC not in seen:
         left = deadline - time.monotonic()
-        if pipe.ended or len(seen) > _BANNER or left <= 0:
+        if pipe.ended or len(seen) > _BANNER or left <= 0 or pattern or piped(seen):
             return "text"
         seen = pipe.peek(left)
     return "frames"

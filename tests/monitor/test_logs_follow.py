@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from ntstop.sources.logs.discover import log_targets
 from ntstop.sources.logs.printed import TextSource
 from ntstop.sources.logs.source import LogSource
 from ntstop.sources.pipe import Pipe
+from ntstop_probe.wire import Steps
 from tests.helpers import wait_until
 
 from .logs import EVENTS, GOLDEN, WANDB, curve, drained, loaded
@@ -258,3 +260,56 @@ def test_a_pipe_without_numbers_is_an_error_when_it_ends() -> None:
     threading.Thread(target=lambda: (os.write(writing, b"hello\n"), os.close(writing))).start()
     with pytest.raises(SourceError, match="no numbers of a training"):
         Session(TextSource(Pipe(reading))).load()
+
+
+def test_steps_that_come_without_a_pause_are_shown_before_a_block_of_them_is_full(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    source = TextSource(Pipe(read))
+    stop = threading.Event()
+
+    def train() -> None:
+        with os.fdopen(write, "w") as out:
+            for step in itertools.count():
+                if stop.wait(0.02):
+                    return
+                print(f"step {step} loss {3.0 / (step + 1)}", file=out, flush=True)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    try:
+        steps = wait_until(lambda: [a.record for a in source.poll(0.25) if isinstance(a.record, Steps)])
+        assert sum(block.count for block in steps) < 100
+    finally:
+        stop.set()
+        thread.join()
+        source.close()
+
+
+def test_a_log_that_goes_back_begins_a_new_segment_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"step {step} loss {5 - 0.1 * step:.2f}\n" for step in (*range(1, 16), *range(10, 21))))
+    session = loaded(path)
+    assert [x for x, _ in curve(session, "loss")] == [*range(1, 16), *range(10, 21)]
+    process = session.state.primary
+    assert process is not None
+    (event,) = process.events
+    assert (event.kind, event.step, event.text) == ("resume", 10, "the log goes back from step 15 to 10")
+    assert set(process.series["loss"].window(0, 30, 60).segment.tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("steps", [[*range(5), *range(5)], [1, 2, 10**9, 3, 4], [1, 3, 2, 4, 4, 5]])
+def test_epochs_that_count_anew_and_odd_steps_are_no_resume(tmp_path: Path, steps: list[int]) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"step {step} loss 3.5\n" for step in steps))
+    process = loaded(path).state.primary
+    assert process is not None and not process.events
+
+
+@pytest.mark.parametrize("name", ["table", "events"])
+def test_a_file_of_another_format_may_come_through_a_pipe(tmp_path: Path, name: str) -> None:
+    data = EVENTS.read_bytes() if name == "events" else b"step,loss\n" + b"".join(b"%d,0.5\n" % n for n in range(50))
+    read, write = os.pipe()
+    threading.Thread(target=lambda: (os.write(write, data), os.close(write))).start()
+    session = Session(TextSource(Pipe(read)))
+    session.load()
+    assert len(curve(session, "loss")) == (30 if name == "events" else 50)

@@ -126,6 +126,21 @@ def test_what_holds_no_frame_is_known_by_its_content(text: bytes) -> None:
     assert content(piped(text)) == ("text" if text else "nothing")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [b"loading the data\nstep 1 loss 3.5\n", b"step,loss\n1,3\n2,2\n", b'{"step": 1, "loss": 3}\n' * 3],
+    ids=["text", "table", "json"],
+)
+def test_what_a_training_prints_is_known_by_its_first_numbers_while_the_pipe_is_open(text: bytes) -> None:
+    read, write = os.pipe()
+    os.write(write, text)
+    began = time.monotonic()
+    assert content(Pipe(read)) == "text"
+    # Behind a banner a frame is waited for 10 s.
+    assert time.monotonic() - began < 5.0
+    os.close(write)
+
+
 def test_live_frames_arrive_in_less_than_half_a_second_and_the_relay_ends_with_the_run() -> None:
     writer = Writer("run-1", live=True)
     writer.train(0, 20)

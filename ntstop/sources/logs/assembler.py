@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ntstop_probe.wire import Column, Record, Scalars, Steps, pack
+from ntstop_probe.wire import Column, Event, Record, Scalars, Steps, pack
 
 from .reader import Row
 from .roles import COMPONENT, Guess, Role, Roles
@@ -67,6 +67,9 @@ class Assembler:
         """The last step that the log has named."""
         self._last: tuple[int, float] | None = None
         """Step and time of the training step before, to take the step time from."""
+        self._first: int | None = None
+        self._before: tuple[int, int] | None = None
+        """The first training step, and the last two."""
 
     @property
     def mapping(self) -> dict[str, str]:
@@ -90,11 +93,16 @@ class Assembler:
         self._close_block()
         return self._take()
 
+    def settle(self) -> list[Record]:
+        """The records of every step that is complete: what grows without a pause is not to wait for a whole block."""
+        self._close_block()
+        return self._take()
+
     def new_attempt(self) -> list[Record]:
         """`flush`, and from here on the log is another: counted from 0 again."""
         records = self.flush()
         self._ordinal = self._rows = 0
-        self._newest = self._last = None
+        self._newest = self._last = self._first = self._before = None
         return records
 
     def _take(self) -> list[Record]:
@@ -170,6 +178,7 @@ class Assembler:
         step, self._open = self._open, None
         if step is None or not step.training:
             return
+        self._notice_resume(step)
         if step.wall is not None:
             if self._last is not None and "duration" not in step.columns and "duration" not in self._taken:
                 steps, seconds = step.step - self._last[0], step.wall - self._last[1]
@@ -179,6 +188,18 @@ class Assembler:
         self._block.append(step)
         if len(self._block) >= _BLOCK:
             self._close_block()
+
+    def _notice_resume(self, step: _Step) -> None:
+        """Say that the steps have gone back, behind the last two, so that a single odd one does not count; and not to
+        the first of all, as the steps of an epoch do."""
+        if self._first is None:
+            self._first = step.step
+        if self._before is not None and self._first < step.step < min(self._before):
+            self._close_block()
+            text = f"the log goes back from step {self._before[1]:,} to {step.step:,}"
+            t = 0.0 if step.wall is None else step.wall
+            self._records.append(Event(t, "resume", text, ordinal=self._ordinal, step=step.step))
+        self._before = step.step if self._before is None else self._before[1], step.step
 
     def _close_block(self) -> None:
         block, self._block = self._block, []

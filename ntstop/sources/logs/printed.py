@@ -12,8 +12,8 @@ from ..pipe import Pipe
 from ..runs import RunEntry
 from .reader import Reader, Row
 from .roles import Role
-from .sniff import HINT, is_binary
-from .source import GROWING, RowWriter, ago
+from .sniff import HINT, is_binary, piped
+from .source import GROWING, HOLD, RowWriter, ago
 from .text import TextReader
 
 
@@ -25,12 +25,15 @@ class TextSource:
     ) -> None:
         self._pipe = pipe
         self._reader: Reader = TextReader(pattern)
+        self._text = pattern is None
+        """It may be in a format of its own; a pattern is for lines."""
         self._writer = RowWriter("stdin", roles)
         self._ended = False
         """All that came before the end has been given on."""
         self._began = self._found = False
         """There were numbers."""
         self._heard = time.time()
+        self._settle_at = 0.0
 
     @property
     def status(self) -> SourceStatus:
@@ -52,11 +55,15 @@ class TextSource:
 
     def _read(self, data: bytes) -> list[Arrival]:
         if data:
-            if not self._began and is_binary(data):
-                raise SourceError("what comes through the pipe is binary; it takes frames of ntstop relay, or text")
-            self._began = True
+            if not self._began:
+                self._begin(data)
             self._heard = time.time()
-            return self._give(self._reader.feed(data))
+            arrivals = self._give(self._reader.feed(data))
+            now = time.monotonic()
+            if now >= self._settle_at:
+                self._settle_at = now + HOLD
+                arrivals += self._writer.settle()
+            return arrivals
         if self._ended:
             return []
         if not self._pipe.ended:
@@ -66,6 +73,15 @@ class TextSource:
         if not self._found:
             raise SourceError(f"no numbers of a training came through the pipe; {HINT}")
         return arrivals
+
+    def _begin(self, data: bytes) -> None:
+        """Choose the reader, by the first bytes that came."""
+        self._began = True
+        make = piped(data) if self._text else None
+        if make is not None:
+            self._reader = make()
+        elif is_binary(data):
+            raise SourceError("what comes through the pipe is binary; it takes frames of ntstop relay, or text")
 
     def _give(self, rows: list[Row]) -> list[Arrival]:
         self._found = self._found or bool(rows)

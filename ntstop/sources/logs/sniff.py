@@ -25,6 +25,7 @@ from .wandb import WandbReader
 HEAD = 64 * 1024
 """First bytes that are looked at, and last bytes of a text that begins with other things."""
 
+_SURE_LINES = 3
 HINT = "--pattern 'step (?P<step>\\d+).*loss (?P<loss>\\S+)' says how its lines look"
 MakeReader = Callable[[], Reader]
 
@@ -107,6 +108,18 @@ def reader_for(path: Path, ends: Ends, pattern: re.Pattern[str] | None = None) -
     if table is not None:
         raise SourceError(f"{path} is a table without a column of numbers")
     raise SourceError(f"{path}: no numbers of a training found in it; {HINT}")
+
+
+def piped(head: bytes) -> MakeReader | None:
+    """The reader for what comes through a pipe and begins so; None where that cannot be said, or not yet."""
+    ends = Ends(head)
+    found = structured(ends)
+    if found is EventReader or found is WandbReader:
+        return found
+    # A program's first words may look like the header of a table.
+    if found is not None and found is not TrainerStateReader and head.count(b"\n") >= _SURE_LINES:
+        return found
+    return TextReader if not is_binary(head) and has_metrics(ends) else None
 
 
 def has_metrics(ends: Ends) -> bool:

@@ -24,8 +24,8 @@ _NAP = 0.2
 _DISCOVER_EVERY = 2.0
 _SETTLED = 10.0
 """Seconds without a change after which the last line of a file is taken to be all there."""
-_HOLD = 0.5
-"""Seconds that the newest step waits for more of its numbers."""
+HOLD = 0.5
+"""Seconds that the newest step waits for more of its numbers, and complete ones for more of their kind."""
 GROWING = 60.0
 """Seconds without a change after which a log is said not to grow."""
 
@@ -146,6 +146,10 @@ class RowWriter:
         """What is still open."""
         return self.arrivals(self.assembler.flush())
 
+    def settle(self) -> list[Arrival]:
+        """Every step that is complete."""
+        return self.arrivals(self.assembler.settle())
+
     def exit(self, code: int) -> list[Arrival]:
         """The end that the log itself tells."""
         return self.arrivals([Event(t=self._wall, kind="exit", data={"code": code})])
@@ -170,6 +174,7 @@ class LogSource:
         self._discover_at = 0.0
         self._complete = False
         self._held = 0.0
+        self._settle_at = 0.0
         self._exit: int | None = None
 
     @property
@@ -246,9 +251,13 @@ class LogSource:
                 # One file after the other: later files go on where earlier ones end.
                 at_end = False
                 break
+        now = time.monotonic()
         if read:
-            self._held = time.monotonic() + _HOLD
-        if at_end and not read and (not self.live or time.monotonic() >= self._held):
+            self._held = now + HOLD
+            if at_end and now >= self._settle_at:
+                self._settle_at = now + HOLD
+                arrivals += self._writer.settle()
+        if at_end and not read and (not self.live or now >= self._held):
             arrivals += self._writer.flush()
             if self._exit is None and (code := self._told_exit()) is not None:
                 self._exit = code
