@@ -8,6 +8,8 @@ from dataclasses import dataclass
 MIN_SAMPLES = 5
 MIN_STEPS = 20
 """Five samples over at least 20 steps: a step or two may be skipped (loss scaling, accumulation)."""
+UNGRADED_STEPS = 8
+"""Where there is no gradient at all, nothing can have been skipped: the looks at steps 0, 1, 2, 4 and 8 tell."""
 
 
 @dataclass(slots=True)
@@ -24,7 +26,8 @@ class Still:
 class FrozenDetector:
     """Feed it the layer samples of one schema that were taken at a learning rate above zero."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: int = MIN_SAMPLES) -> None:
+        self._least = samples
         self._first_x = 0
         self._last_x = 0
         self._samples = 0
@@ -41,8 +44,14 @@ class FrozenDetector:
         self._samples = self._ratios = 0
         self._norms = None
 
-    def add(self, x: int, norms: Sequence[float | None] | None, ratios: Sequence[float | None] | None) -> Still | None:
-        """What stands still by now, None while anything moves or it is too early to say.
+    def add(
+        self,
+        x: int,
+        norms: Sequence[float | None] | None,
+        ratios: Sequence[float | None] | None,
+        least: int = MIN_STEPS,
+    ) -> Still | None:
+        """What stands still by now, None while anything moves or it is too early to say: `least` steps.
 
         `norms` and `ratios` are the layers that ought to move, in one order, None where nothing was measured.
         """
@@ -62,9 +71,9 @@ class FrozenDetector:
         self._ratios += bool(measured)
         if known is not None:
             self._norms = known
-        if self._samples < MIN_SAMPLES or self._last_x - self._first_x < MIN_STEPS:
+        if self._samples < self._least or self._last_x - self._first_x < least:
             return None
-        how = "update_ratio" if self._ratios >= MIN_SAMPLES else "param_norm"
+        how = "update_ratio" if self._ratios >= self._least else "param_norm"
         if how == "param_norm" and self._norms is None:
             return None
         return Still(how, self._first_x, self._last_x, self._samples, self._norms or [])

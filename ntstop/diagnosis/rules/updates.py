@@ -6,12 +6,32 @@ from collections import deque
 
 from ntstop_probe import wire
 
+from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
-from ..detectors.frozen import FrozenDetector, Still
+from ..detectors.frozen import MIN_SAMPLES, MIN_STEPS, UNGRADED_STEPS, FrozenDetector, Still
 from ..finding import Claim, Evidence, Finding
+from ..thresholds import threshold
 from .base import Rule, rule
 
-KIND = "params-not-updating"
+NOT_UPDATING = kind(
+    "params-not-updating",
+    "optimization",
+    "update/memory/step profile",
+    meaning="Nothing that should be trained moves: the optimizer holds other tensors than the model's, or none of its "
+    "own gets a gradient, or every step changes nothing.",
+    detector="Membership by identity of the tensors; parameter norms that are bitwise the same, or update ratios of "
+    "exactly 0, in samples in a row at a rate above zero; backward passes without an optimizer step.",
+    severity="critical.",
+)
+SAMPLES = threshold(
+    "params-not-updating.samples",
+    MIN_SAMPLES,
+    unit="samples",
+    low=2,
+    meaning="Samples in a row in which nothing moved before it is said.",
+    source="a step or two may be skipped by loss scaling; the probe looks at steps 0, 1, 2, 4 and 8 of every run",
+)
+KIND = NOT_UPDATING.name
 SETTLE = 5
 """Finished steps before the schema is believed: optimizers may be built one after the other."""
 NAMED = 3
@@ -26,7 +46,7 @@ class ParamsNotUpdatingRule(Rule):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._frozen = FrozenDetector()
+        self._frozen = FrozenDetector(int(context.value(SAMPLES)))
         self._schema: wire.Schema | None = None
         self._waiting: deque[LayerSample] = deque(maxlen=64)
         """Samples of steps that are not told yet: a sample comes before its step, which has its rate."""
@@ -78,9 +98,10 @@ class ParamsNotUpdatingRule(Rule):
         if not ours or rate == 0.0:
             return
         pick = {name: [column[index] for index in ours] for name, column in sample.columns.items()}
-        still = self._frozen.add(sample.x, pick.get("param_norm"), pick.get("update_ratio"))
         grads = pick.get("grad_norm")
         nothing = grads is None or all(grad is None for grad in grads)
+        least = UNGRADED_STEPS if nothing else MIN_STEPS
+        still = self._frozen.add(sample.x, pick.get("param_norm"), pick.get("update_ratio"), least)
         self._ungraded = self._ungraded + 1 if nothing and "param_norm" in pick else 0
         if still is None:
             if self._finding is not None and self._finding.where == "parameters" and not self._frozen.standing:
@@ -99,7 +120,7 @@ class ParamsNotUpdatingRule(Rule):
             KIND,
             claim,
             severity="critical",
-            area="optimization",
+            area=NOT_UPDATING.area,
             failure_mode="optimization",
             where=where,
             first_x=first_x,

@@ -1,0 +1,78 @@
+"""Which layers a gradient reaches: never, with nothing but zeros, or ever weaker toward the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+Values = Sequence[float | None]
+
+
+def numbers(values: Values | None, size: int) -> Floats:
+    """A column as numbers, NaN where nothing was measured."""
+    if values is None:
+        return np.full(size, np.nan)
+    return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+class GradientFlow:
+    """Feed it the samples of one schema; the counts are of samples in a row, up to the newest.
+
+    A layer counts only in samples in which its optimizer stepped: its norm was read, or its gradient was.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.samples = 0
+        self.ungraded: Counts = np.zeros(size, np.int64)
+        """Samples in which the parameter was looked at and had no gradient at all."""
+        self.zero: Counts = np.zeros(size, np.int64)
+        """Samples in which every element of its gradient was 0."""
+        self.live: Counts = np.zeros(size, np.int64)
+        """Samples in which it had a gradient that was not 0 (NaN and Inf are no zeros)."""
+        self.since: Counts = np.zeros(size, np.int64)
+        """Step of the first sample of the state that each layer is in."""
+        self.last_x = 0
+
+    def add(self, x: int, gradients: Values | None, parameters: Values | None) -> None:
+        """One sample: gradient norms and parameter norms by layer."""
+        grad, norm = numbers(gradients, self.size), numbers(parameters, self.size)
+        measured = np.array([value is not None for value in gradients or [None] * self.size])
+        looked = measured | np.isfinite(norm)
+        states = (
+            (self.ungraded, looked & ~measured),
+            (self.zero, measured & (grad == 0.0)),
+            (self.live, measured & (grad != 0.0)),
+        )
+        for counts, now in states:
+            self.since[now & (counts == 0)] = x
+            counts[now] += 1
+            counts[looked & ~now] = 0
+        self.samples += 1
+        self.last_x = x
+
+
+def decades(gradients: Floats, parameters: Floats) -> tuple[float, float]:
+    """By how many powers of ten the gradient per weight falls from the last third of the layers to the first, and how
+    steadily (the correlation of its logarithm with the depth, -1 to 1). Layers in their order from the input on.
+
+    (0, 0) for fewer than four layers.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log10(gradients / parameters)
+    known = np.isfinite(ratio)
+    if known.sum() < 4:
+        return 0.0, 0.0
+    ratio = ratio[known]
+    third = max(1, len(ratio) // 3)
+    fall = float(np.median(ratio[-third:]) - np.median(ratio[:third]))
+    if ratio.std() == 0.0:
+        return fall, 0.0
+    depth = np.arange(len(ratio), dtype=np.float64)
+    return fall, float(np.corrcoef(depth, ratio)[0, 1])
