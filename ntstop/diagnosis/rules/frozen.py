@@ -262,7 +262,7 @@ def _mostly_frozen(name: str, share: float, trained: list[str], start: float, le
         symptom=f"{share:.1%} of the parameters are frozen and {name} stays at {level:.4g} (it began at {start:.4g})",
         hypothesis=f"What is trained ({listed(trained)}) cannot bring the loss down: the head or the backbone should "
         f"be trained too, or the frozen part is not pretrained{chance}.",
-        fix="Check that the pretrained weights were loaded; set requires_grad_(True) for the head (and the last block), "
+        fix="Check that the pretrained weights were loaded; set requires_grad_(True) for the head or the last block, "
         "then build the optimizer.",
         confidence="medium: the flags and the loss are measured. A rate that is far too low would do the same.",
         evidence=[
