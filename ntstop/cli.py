@@ -38,20 +38,28 @@ class RunOrCommand(click.Group):
         formatter.write_usage("ntstop", "COMMAND [ARGS]...", prefix="       ")
 
 
+_notify = click.option(
+    "--notify", metavar="CMD", help="Run CMD once for each new finding, with its JSON on standard input."
+)
+
+
 @click.group(cls=RunOrCommand, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="ntstop %(version)s")
+@_notify
 @click.pass_context
-def ntstop(ctx: click.Context) -> int:
+def ntstop(ctx: click.Context, notify: str | None) -> int:
     """top for a neural-network training run.
 
     Alone it opens the newest live run; with RUN (an id, its beginning, or a folder) that one, live or finished.
     It only looks: nothing it does touches the job.
     """
     if ctx.invoked_subcommand is not None:
+        if notify is not None:
+            raise click.UsageError("--notify stands behind RUN, or behind the command that it is for")
         return 0
     from ntstop.commands.open import open_newest
 
-    return open_newest(_options())
+    return open_newest(_options(notify=notify))
 
 
 _role = click.option(
@@ -72,12 +80,15 @@ _threshold = click.option(
 @_role
 @_pattern
 @_threshold
-def open_run(run: str, roles: tuple[str, ...], pattern: str | None, thresholds: tuple[str, ...]) -> int:
+@_notify
+def open_run(
+    run: str, roles: tuple[str, ...], pattern: str | None, thresholds: tuple[str, ...], notify: str | None
+) -> int:
     """Open a run by id, unique prefix or folder, or a log of another tool by its path.
 
     `-` reads the frames of `ntstop relay`, or what a training prints, from standard input.
     """
-    options = _options(roles, pattern, thresholds)
+    options = _options(roles, pattern, thresholds, notify)
     if run == "-":
         from ntstop.commands.stdin import open_stdin
 
@@ -87,10 +98,12 @@ def open_run(run: str, roles: tuple[str, ...], pattern: str | None, thresholds: 
     return open_target(run, options)
 
 
-def _options(roles: tuple[str, ...] = (), pattern: str | None = None, thresholds: tuple[str, ...] = ()) -> Options:
+def _options(
+    roles: tuple[str, ...] = (), pattern: str | None = None, thresholds: tuple[str, ...] = (), notify: str | None = None
+) -> Options:
     from ntstop.commands.options import gather
 
-    return gather(roles, pattern, thresholds)
+    return gather(roles, pattern, thresholds, notify)
 
 
 def _log_options(roles: tuple[str, ...], pattern: str | None) -> LogOptions:
@@ -117,8 +130,9 @@ def list_runs(as_json: bool, show_all: bool) -> int:
 @click.option("--watch", is_flag=True, help="Open the terminal too; the command's output goes to a file.")
 @click.option("--title", help="A title for people.")
 @click.option("--name", "run", metavar="RUN_ID", help="The run's id; that of an older run makes this its next attempt.")
+@_notify
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run_command(watch: bool, title: str | None, run: str | None, command: tuple[str, ...]) -> int:
+def run_command(watch: bool, title: str | None, run: str | None, notify: str | None, command: tuple[str, ...]) -> int:
     """Start a training command with the probe in it: ntstop run -- python train.py
 
     Exit code, signals, stdin and stdout are the command's own. With --watch, quitting the viewer leaves the job
@@ -126,7 +140,7 @@ def run_command(watch: bool, title: str | None, run: str | None, command: tuple[
     """
     from ntstop.commands.run import run_command
 
-    return run_command(command, watch=watch, title=title, run=run)
+    return run_command(command, watch=watch, title=title, run=run, notify=notify)
 
 
 @ntstop.command("demo", epilog=_FAULTS_HELP, short_help="Train a small real transformer beside the terminal.")
@@ -220,12 +234,14 @@ def export(
 @_role
 @_pattern
 @_threshold
+@_notify
 def diagnose(
     targets: tuple[str, ...],
     style: str | None,
     roles: tuple[str, ...],
     pattern: str | None,
     thresholds: tuple[str, ...],
+    notify: str | None,
 ) -> int:
     """Say what is wrong with runs, or with logs of other tools, with numbers.
 
@@ -233,7 +249,7 @@ def diagnose(
     """
     from ntstop.commands.diagnose import diagnose
 
-    return diagnose(targets, style or "text", _options(roles, pattern, thresholds))
+    return diagnose(targets, style or "text", _options(roles, pattern, thresholds, notify))
 
 
 @ntstop.command("explain")

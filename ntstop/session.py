@@ -75,6 +75,8 @@ class Session:
         self.version = 0
         """Goes up with everything that could be drawn anew."""
         self.error: str | None = None
+        self.notice = ""
+        """One line that whoever shows the run is to show too: something beside the reading has failed."""
         self.status = SourceStatus()
         """How the reading goes; replaced, never changed."""
         self.entry: runs.RunEntry | None = None

@@ -45,6 +45,7 @@ def _diagnose(target: str, source: Path | Source, style: str, options: Options) 
         click.echo(f"ntstop: {error}", err=True)
         return UNREADABLE
     click.echo(render(target, session, style))
+    options.notify_now(session)
     return exit_code(session.findings)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,9 +12,12 @@ from ntstop.commands.target import LogOptions, log_options
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.rules import load
 from ntstop.diagnosis.thresholds import Thresholds
-from ntstop.settings import Settings, SettingsError, read_settings, settings_path
+from ntstop.notify import Notifier, Told
+from ntstop.session import Session
+from ntstop.settings import Settings, SettingsError, command_words, read_settings, settings_path
 from ntstop.sources.base import SourceError
 from ntstop.sources.logs.roles import Roles
+from ntstop.text import safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +28,33 @@ class Options:
     thresholds: dict[str, float] = field(default_factory=dict)
     """Of the configuration and of the call, by name; the call wins."""
 
+    notify: Told | None = None
+    """What a viewer runs for new findings."""
+    notify_once: bool = False
+    """Whether it was asked for in this call: then a call that only prints tells too."""
+
     def engine(self) -> Engine:
         """A diagnosis that judges so."""
         return Engine(thresholds=self.thresholds, roles=Roles(self.log.roles))
 
+    def notifying(self, session: Session) -> contextlib.AbstractContextManager[object]:
+        """While it lasts, news of `session` are told, where anybody is to be told."""
+        return contextlib.nullcontext() if self.notify is None else Notifier(session, self.notify)
 
-def gather(roles: Sequence[str] = (), pattern: str | None = None, thresholds: Sequence[str] = ()) -> Options:
+    def notify_now(self, session: Session) -> None:
+        """Tell of what was found, when that was asked for; waits for each command, and says what failed."""
+        if self.notify is not None and self.notify_once:
+            Notifier(session, self.notify).tell()
+            if session.notice:
+                click.echo(f"ntstop: {safe(session.notice)}", err=True)
+
+
+def gather(
+    roles: Sequence[str] = (),
+    pattern: str | None = None,
+    thresholds: Sequence[str] = (),
+    notify: str | None = None,
+) -> Options:
     """The values of the options, and what stands in the configuration.
 
     Raises `click.ClickException` with one line where one of them makes no sense.
@@ -39,7 +64,14 @@ def gather(roles: Sequence[str] = (), pattern: str | None = None, thresholds: Se
         log = log_options(roles, pattern)
     except (SettingsError, SourceError) as error:
         raise click.ClickException(str(error)) from error
-    return Options(log, checked(settings, thresholds).told)
+    command = settings.notify.command if notify is None else notify
+    told = None if command is None else Told(command, settings.notify.timeout)
+    if notify is not None:
+        try:
+            command_words(notify)
+        except ValueError as error:
+            raise click.ClickException(f"--notify: {error}") from error
+    return Options(log, checked(settings, thresholds).told, told, notify is not None)
 
 
 def checked(settings: Settings, options: Sequence[str] = ()) -> Thresholds:

@@ -36,9 +36,10 @@ def view(target: Path | Source, options: Options) -> int:
             session = Session(target, renew=options.engine)
             session.load()
             click.echo(overview(session))
+            options.notify_now(session)
             return 0
         output = target / OUTPUT_FILE if isinstance(target, Path) else None
-        with Session(target, renew=options.engine) as session:
+        with Session(target, renew=options.engine) as session, options.notifying(session):
             # Imported while the session reads: both take their time.
             from ntstop.tui.app import run_app
 

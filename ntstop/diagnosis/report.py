@@ -93,6 +93,11 @@ def reproduction_of(engine: Engine, finding: Finding) -> Reproduction:
     return reproduction(engine.hello_of(finding))
 
 
+def finding_json(engine: Engine, finding: Finding) -> bytes:
+    """One finding as it stands in the JSON of a report; one line, without its end."""
+    return msgspec.json.encode(_entry(finding, reproduction_of(engine, finding)), enc_hook=_plain)
+
+
 def exit_code(findings: Iterable[Finding | FindingEntry]) -> int:
     """1 with something at warning or above, else 0. (2, a target that cannot be read, is the caller's.)"""
     return int(any(finding.severity in ("warning", "critical") for finding in findings))

@@ -225,8 +225,8 @@ def _problem(session: Session, process: ProcessState | None) -> str:
     probe = process.heartbeat.probe if process and process.heartbeat else None
     if probe and probe.unrecorded:
         return f"{count(probe.unrecorded)} frames not on disk"
-    if status.problem:
-        return status.problem
+    if status.problem or session.notice:
+        return status.problem or session.notice
     if status.corrupt:
         return f"{count(status.corrupt)} damaged frames"
     if probe and probe.dropped:
