@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .buckets import Buckets
+
+SHARES = {"off": 0.0, "light": 0.01, "strong": 0.05}
+"""What a moving average reaches back over, as a share of the axis in view."""
+_LEAST_REACH = 5.0
+"""Points; fewer than that smooth nothing."""
+
+
+def smoothed(buckets: Buckets, how: str, width: float) -> NDArray[np.float64]:
+    """The means of `buckets`, smoothed as `how` (a key of `SHARES`) says for a view that is `width` steps wide.
+
+    The average starts anew where the steps went backwards. Of an even curve it stays the same while the curve grows.
+    """
+    if how == "off" or not len(buckets):
+        return buckets.mean
+    # Steps between points, not points over steps.
+    density = (float(buckets.count.sum()) - 1.0) / max(float(buckets.x_last[-1] - buckets.x_first[0]), 1.0)
+    reach = max(SHARES[how] * width * density, _LEAST_REACH)
+    borders = [0, *(np.flatnonzero(np.diff(buckets.segment)) + 1).tolist(), len(buckets)]
+    alpha = 2.0 / (reach + 1.0)
+    parts = [ema(buckets.mean[a:b], alpha, buckets.count[a:b]) for a, b in itertools.pairwise(borders)]
+    return np.concatenate(parts)
 
 
 def ema(values: NDArray[np.float64], alpha: float, counts: NDArray[np.int64] | None = None) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..curves.buckets import Buckets
 from ..curves.matrix import MatrixWindow
 from ..diagnosis.finding import Finding
+from ..run.names import TRAIN_NAMES
 from ..run.process import ProcessState
 from ..session import Session
 from .marks import markers_of
@@ -140,7 +141,7 @@ class Workspace:
             self.findings = [copy.copy(finding) for finding in engine.findings]
 
 
-_EXTENT = ("loss", "train/loss", "train_loss", "training/loss", "step_time")
+_EXTENT = (*TRAIN_NAMES, "step_time")
 
 
 def extent(process: ProcessState) -> tuple[float, float]:

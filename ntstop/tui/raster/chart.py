@@ -13,6 +13,7 @@ from .axes import draw_markers, draw_x_axis, draw_y_axis
 from .canvas import ASCII_BAND, ASCII_LINES, BLOCKS, DOTS_X, DOTS_Y, Canvas, characters
 from .columns import Columns, reduce_to_columns
 from .ink import Ink, band_of
+from .labels import draw_direct, draw_marks
 from .legend import draw_legend
 from .picture import SPACE, Picture
 from .scale import HUGE, TINY, XScale, YScale, step_range, y_scale
@@ -38,6 +39,10 @@ def plot(spec: ChartSpec) -> Picture:
         draw_y_axis(picture, box, y, spec, max(box.height // ROWS_A_TICK, 1))
         _draw_levels(picture, box, y, spec)
         _draw_curves(picture, box, y, curves, spec)
+        named = [(curve.trace, curve.columns) for curve in curves]
+        draw_marks(picture, box, y, named)
+        if box.right < spec.width:
+            draw_direct(picture, box, y, named, spec.width - box.right)
     cells = XScale(*x_range, box.width)
     _draw_spans(picture, box, cells, spec)
     _draw_nonfinite(picture, box, curves, spec.glyphs)
@@ -56,7 +61,8 @@ def plot_box(spec: ChartSpec) -> Box:
     left = min(spec.gutter, spec.width) if spec.width >= 3 * spec.gutter else 0
     top = 1 if spec.legend and spec.height >= 5 else 0
     below = 2 if spec.height >= 6 else 1 if spec.height >= 4 else 0
-    return Box(left, top, max(spec.width - left, 0), max(spec.height - top - below, 0))
+    right = spec.margin if spec.width - left >= 3 * spec.margin else 0
+    return Box(left, top, max(spec.width - left - right, 0), max(spec.height - top - below, 0))
 
 
 def x_range_of(spec: ChartSpec) -> tuple[float, float]:

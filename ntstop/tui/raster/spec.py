@@ -49,6 +49,8 @@ class Trace:
     segment: NDArray[np.integer] | None = None
     label: str = ""
     ink: Ink = Ink.LINE_0
+    mark: str = ""
+    """A character that is set on the line now and then, and before its label."""
     kind: Literal["line", "points"] = "line"
     """"points": a glyph at each value, for what is measured now and then (an evaluation)."""
 
@@ -102,6 +104,8 @@ class ChartSpec:
     gutter: int = 7
     """Cells for the y labels and the axis; equal gutters align panes that stand below each other."""
     legend: bool = True
+    margin: int = 0
+    """Cells right of the plot for the curves' labels, each at the height where its curve ends; 0: none."""
     empty: str = "no data yet"
     glyphs: Glyphs = Glyphs.BRAILLE
     colours: Colours = Colours.MANY

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
 from textual.app import ComposeResult
 
 from ...curves.buckets import Buckets
-from ...curves.series import Series
-from ...curves.smooth import ema
+from ...curves.smooth import SHARES, smoothed
+from ...run.names import evaluation_losses, train_losses
 from ...run.process import ProcessState
 from ...text import clip, count, number
 from ..raster.ink import Ink, line
@@ -24,25 +19,6 @@ from ..workspace import Look
 from .chart import Chart
 from .pane import Pane, Value, is_ascii, value
 
-TRAIN_NAMES = ("loss", "train/loss", "train_loss", "training/loss")
-"""Where the training loss is looked for, in this order: the probe's own name first."""
-_EVALUATION = re.compile(r"(^|[/_.-])(val|valid|validation|eval|dev|test)([/_.-]).*loss|^(val|eval|test)loss$", re.I)
-SMOOTHING_SHARE = {"light": 0.01, "strong": 0.05}
-"""Points that the moving average reaches back over, as a share of those in view."""
-_LEAST_REACH = 5.0
-MOST_LINES = 3
-
-
-def train_losses(series: Mapping[str, Series]) -> list[str]:
-    """Names of the training losses: the main one, then those of further roots ("loss/1" …)."""
-    main = [name for name in TRAIN_NAMES if name in series][:1]
-    return main + sorted(name for name in series if re.fullmatch(r"loss/\d+", name))[: MOST_LINES - 1]
-
-
-def evaluation_losses(series: Mapping[str, Series]) -> list[str]:
-    """Names of losses that the user logs and that are not of the training data."""
-    return sorted(name for name in series if _EVALUATION.search(name))[:MOST_LINES]
-
 
 def loss_spec(look: Look, columns: int) -> ChartSpec:
     """What the loss chart shows, in about `columns` columns of dots."""
@@ -52,7 +28,7 @@ def loss_spec(look: Look, columns: int) -> ChartSpec:
     traces: list[Trace] = []
     for name in train_losses(series):
         # A little more than is seen, so that the moving average has found its level at the left edge.
-        margin = SMOOTHING_SHARE.get(view.smoothing, 0.0) * (right - left)
+        margin = SHARES[view.smoothing] * (right - left)
         buckets = look.window(name, left - margin, end, columns, edges=True)
         traces.append(_smoothed(buckets, view, name, line(2 * len(traces)), left, right))
     for index, name in enumerate(evaluation_losses(series)):
@@ -71,22 +47,10 @@ def loss_spec(look: Look, columns: int) -> ChartSpec:
 
 
 def _smoothed(buckets: Buckets, view: StepView, name: str, ink: Ink, left: float, right: float) -> Trace:
-    y = buckets.mean
-    if view.smoothing != "off" and len(buckets):
-        # Steps between points, not points over steps: of an even curve it stays the same while the curve grows.
-        density = (float(buckets.count.sum()) - 1.0) / max(float(buckets.x_last[-1] - buckets.x_first[0]), 1.0)
-        reach = max(SMOOTHING_SHARE[view.smoothing] * (right - left) * density, _LEAST_REACH)
-        y = _by_segment(y, buckets, 2.0 / (reach + 1.0))
+    y = smoothed(buckets, view.smoothing, right - left)
     return Trace(
         buckets.x, y, buckets.lo, buckets.hi, nonfinite=buckets.nonfinite, segment=buckets.segment, label=name, ink=ink
     )
-
-
-def _by_segment(y: NDArray[np.float64], buckets: Buckets, alpha: float) -> NDArray[np.float64]:
-    """The moving average, started anew where the steps went backwards."""
-    borders = [0, *(np.flatnonzero(np.diff(buckets.segment)) + 1).tolist(), len(y)]
-    parts = [ema(y[a:b], alpha, buckets.count[a:b]) for a, b in itertools.pairwise(borders)]
-    return np.concatenate(parts)
 
 
 class LossPane(Pane):

@@ -1,0 +1,51 @@
+"""What curves are called, which of them are losses, and the order in which people look for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from ntstop.curves.series import Series
+
+TRAIN_NAMES = ("loss", "train/loss", "train_loss", "training/loss")
+"""Where the training loss is looked for, in this order: the probe's own name first."""
+_EVALUATION = re.compile(r"(^|[/_.-])(val|valid|validation|eval|dev|test)([/_.-]).*loss|^(val|eval|test)loss$", re.I)
+MOST_LINES = 3
+
+_GROUPS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"lr(/.*)?", "grad_norm", "step_time", r"phase/.*", "clip|loss_scale|skipped", r"gpu\d+/.*", r"alloc\d+/.*",
+        r"host/.*", r"compile/.*", "epoch|samples|tokens|micro|zero_grads",
+    )
+)  # fmt: skip
+"""What the probe measures besides losses, the most looked for first; what the job logs itself comes before all."""
+
+
+def train_losses(series: Mapping[str, Series]) -> list[str]:
+    """Names of the training losses: the main one, then those of further roots ("loss/1" …)."""
+    main = [name for name in TRAIN_NAMES if name in series][:1]
+    return main + sorted(name for name in series if re.fullmatch(r"loss/\d+", name))[: MOST_LINES - 1]
+
+
+def evaluation_losses(series: Mapping[str, Series]) -> list[str]:
+    """Names of losses that the user logs and that are not of the training data."""
+    return sorted(name for name in series if _EVALUATION.search(name))[:MOST_LINES]
+
+
+def main_curve(series: Mapping[str, Series]) -> str | None:
+    """The training loss; without one the first curve there is."""
+    return next(iter(train_losses(series)), None) or min(series, key=_place, default=None)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Losses first, then what the job logs, then what the probe measures; alike ones by name."""
+    return sorted(names, key=_place)
+
+
+def _place(name: str) -> tuple[int, str]:
+    if name in TRAIN_NAMES or re.fullmatch(r"loss/\d+", name):
+        return -3, name
+    if _EVALUATION.search(name):
+        return -2, name
+    return next((place for place, group in enumerate(_GROUPS) if group.fullmatch(name)), -1), name
