@@ -16,6 +16,7 @@ from ntstop.diagnosis.detectors.levels import MAX_BLOCKS, Levels, pooled
 from ntstop.diagnosis.detectors.nonfinite import CALM, NonfiniteDetector, describe
 from ntstop.diagnosis.detectors.rate import RateWatch
 from ntstop.diagnosis.detectors.regressed import regressed
+from ntstop.diagnosis.detectors.schedule import ScheduleWatch
 from ntstop.diagnosis.detectors.spike import LINGER, SpikeDetector
 from ntstop.diagnosis.detectors.unlearned import unlearned
 
@@ -242,3 +243,20 @@ def test_rate_jump_above_its_peak_is_a_jump_and_no_restart() -> None:
     watch = RateWatch()
     assert not any(watch.add(x, 0.01 if x < 100 else 1.0) for x in range(200))
     assert watch.jump is not None and (watch.jump.x, watch.jump.before, watch.jump.after) == (100, 0.01, 1.0)
+
+
+def test_warm_up_that_a_log_skips_is_no_leap_of_the_rate() -> None:
+    """The AlgoPerf logs hold each of the first 100 steps, then every hundredth: the rate has risen in between."""
+    watch = ScheduleWatch(3.0)
+    x = [*range(100), *range(500, 2000, 100)]
+    rates = np.array([min(1.0, (step + 1) / 1000) for step in x])
+    assert [leap for at, rate in zip(x, rates, strict=True) for leap in watch.add([at], np.array([rate]))] == []
+    (leap,) = watch.add([2000], np.array([3.5]))
+    assert (leap.x, leap.before, leap.after) == (2000, 1.0, 3.5)
+
+
+def test_a_step_skipped_in_the_log_is_not_a_flat_start() -> None:
+    levels = Levels()
+    for step in [*range(100), *range(500, 900, 100)]:
+        levels.add(step, 1.0)
+    assert unlearned(levels, 1.0) is None

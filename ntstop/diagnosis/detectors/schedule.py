@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 
 NOTHING = 1e-6
 """Of the peak, under which a rate moves nothing: float32 has 7 digits, and healthy updates are 1e-3 of the weights."""
+GAP = 16
+GAP_FACTOR = 4
+"""Steps between two read rates, and times the gap before it, up to which a rise is a leap: where a log skips 400 steps of
+a warm-up the rate has risen on its way."""
 PEAK_SLACK = 1.2
 """A rise to no more than this times the peak so far is a restart of a schedule."""
 
@@ -56,6 +60,7 @@ class ScheduleWatch:
         self.zero: Zero | None = None
         """The stretch of nothing that is going on."""
         self._last_x = 0
+        self._gap = 0
         self._level_x = 0
         self._settled = False
 
@@ -77,6 +82,7 @@ class ScheduleWatch:
             self._level_x = x[-1]
         self.zero = None
         self.points += len(rates)
+        self._gap = x[-1] - (x[-2] if len(x) > 1 else self._last_x)
         self.peak, self.last, self._last_x = max(self.peak, highest), float(rates[-1]), x[-1]
         return []
 
@@ -85,13 +91,15 @@ class ScheduleWatch:
             return None
         self.points += 1
         leap, last = None, self.last
-        if last is not None and last > 0.0 and rate >= self._leap * last:
+        gap = x - self._last_x
+        near = gap <= max(GAP, GAP_FACTOR * self._gap)
+        if near and last is not None and last > 0.0 and rate >= self._leap * last:
             leap = Leap(self._last_x, x, last, rate, self.peak, self._level_x, self._settled)
         if last is None or rate != last:
             self._settled = last is not None
             self._level_x = x
         self.peak = max(self.peak, rate)
-        self.last, self._last_x = rate, x
+        self.last, self._last_x, self._gap = rate, x, gap
         if rate > NOTHING * self.peak:
             self.zero = None
         else:
