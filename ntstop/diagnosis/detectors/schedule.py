@@ -13,8 +13,8 @@ NOTHING = 1e-6
 """Of the peak, under which a rate moves nothing: float32 has 7 digits, and healthy updates are 1e-3 of the weights."""
 GAP = 16
 GAP_FACTOR = 4
-"""Steps between two read rates, and times the gap before it, up to which a rise is a leap: where a log skips 400 steps of
-a warm-up the rate has risen on its way."""
+"""Steps between two read rates, and times the gap before it, up to which a rise is a leap: where a log skips 400 steps
+of a warm-up the rate has risen on its way."""
 PEAK_SLACK = 1.2
 """A rise to no more than this times the peak so far is a restart of a schedule."""
 
