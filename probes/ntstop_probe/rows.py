@@ -33,6 +33,19 @@ class StepRow:
     zero_grads: int | None = None
 
 
+PlainStep = tuple[int, float, int | None, int | None, float, int]
+"""An ordinary step that was not timed, as the training thread can make it fastest: ordinal, t, epoch, samples, loss,
+zero_grads. One backward, one optimizer."""
+
+
+def step_of(plain: PlainStep) -> StepRow:
+    """The same as a row like any other."""
+    ordinal, t, epoch, samples, loss, zero_grads = plain
+    row = StepRow(ordinal, t, None, None, epoch, samples or None, None, 1, 1, {"loss": loss})
+    row.zero_grads = zero_grads
+    return row
+
+
 @dataclass(slots=True)
 class SchemaRow:
     """The layers, before the first `LayerRow` that carries their `id`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import time
 import weakref
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from ntstop_probe.hooks import layers as layers_module
 from ntstop_probe.hooks import norms as norms_module
 from ntstop_probe.hooks.naming import clean_name, find_model, name_layers
 from ntstop_probe.hooks.norms import UpdateProbe, norms, strided_sample
@@ -258,3 +260,17 @@ def test_a_tensor_that_cannot_be_measured_costs_the_layers_and_nothing_else(monk
     assert probe.layers == []
     assert probe.progress.disabled == ["layers: NotImplementedError: no norm for this kind"]
     assert len(probe.events("warning")) == 1
+
+
+def test_a_look_that_is_interrupted_does_not_cost_what_the_interruption_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(tensors: Any) -> Any:
+        time.sleep(0.05)
+        return norms(tensors)
+
+    monkeypatch.setattr(layers_module, "norms", interrupted)
+    model = mlp()
+    with armed() as probe:
+        train(model, torch.optim.SGD(model.parameters(), lr=0.05), loader(24))
+        cost = probe.hooks._hooks.budget.norms.cost
+    assert cost is not None
+    assert cost < 0.05

@@ -13,7 +13,7 @@ from ntstop_probe.hooks.completion import LOSS_NAMES
 from ntstop_probe.hooks.light import TrainingMachine
 from ntstop_probe.hooks.readings import Readings
 from ntstop_probe.progress import Progress
-from ntstop_probe.rows import EventRow, StepRow
+from ntstop_probe.rows import EventRow, PlainStep, StepRow, step_of
 
 from .training import armed, loader, loss_of, mlp, train
 
@@ -27,7 +27,7 @@ class Loop:
         self.events: list[EventRow] = []
         self.progress = Progress()
         self.light = 0
-        self.machine = machine = TrainingMachine(self._emit, self.events.append, self.progress)
+        self.machine = machine = TrainingMachine(self._emit, self._put, self.events.append, self.progress)
         machine.timing_mask = machine.details_mask = interval - 1
 
     def _emit(self, row: StepRow, readings: Readings) -> None:
@@ -35,6 +35,9 @@ class Loop:
             numbers = [loss for loss in losses if isinstance(loss, float)]
             row.losses[name] = sum(numbers) / len(numbers)
         self.rows.append(row)
+
+    def _put(self, plain: PlainStep) -> None:
+        self.rows.append(step_of(plain))
 
     def pass_by(self, seconds: float = 1.0) -> float:
         self.now += seconds
@@ -72,11 +75,11 @@ class Loop:
         (machine.optimizer_light if machine.light else machine.optimizer_begin)(self.pass_by(0.5), optimizer)
         if nested:
             self.step(optimizer)
-        (
-            machine.optimizer_light_end(self.pass_by(), [0.1])
-            if machine.light
-            else machine.optimizer_end(self.pass_by(), optimizer, [0.1])
-        )
+        self.pass_by()
+        if machine.light:
+            machine.optimizer_light_end(self.now)
+        else:
+            machine.optimizer_end(self.now, optimizer, [0.1])
 
 
 def plain(loop: Loop, index: int) -> None:
@@ -124,6 +127,30 @@ def evaluating(loop: Loop, index: int) -> None:
         loop.exhaust("val")
 
 
+def clearing(loop: Loop, index: int) -> None:
+    for _ in range(index % 3):
+        loop.machine.note_zero_grad()
+    plain(loop, index)
+    loop.machine.note_zero_grad()
+
+
+def numbered(loop: Loop, index: int) -> None:
+    loop.fetch("train")
+    loop.machine.note_step(100 + loop.machine.ordinal, "trainer", 3)
+    loop.backward(float(index))
+    loop.step()
+
+
+def unscaling(loop: Loop, index: int) -> None:
+    plain(loop, index)
+    loop.machine.note_scale(1024.0, False)
+
+
+def backward_after_the_step(loop: Loop, index: int) -> None:
+    plain(loop, index)
+    loop.backward(-1.0)
+
+
 def closures(loop: Loop, index: int) -> None:
     loop.fetch("train")
     loop.machine.optimizer_begin(loop.pass_by(), "lbfgs", closure=True)
@@ -158,6 +185,10 @@ KINDS = [
     gan_without_loader,
     super_step,
     evaluating,
+    clearing,
+    numbered,
+    unscaling,
+    backward_after_the_step,
     closures,
     skipping,
     phases,
@@ -186,6 +217,7 @@ def test_the_steps_are_the_same_and_the_timed_ones_are_timed_alike(
             other.ordinal, other.t, other.losses, other.micro, other.optimizers, other.samples, other.epoch,
             other.skipped,
         )  # fmt: skip
+        assert (one.zero_grads, one.step, one.step_source) == (other.zero_grads, other.step, other.step_source)
         if other.ordinal % interval:
             assert (other.duration, other.phases) == (None, {})
         else:
@@ -194,6 +226,20 @@ def test_the_steps_are_the_same_and_the_timed_ones_are_timed_alike(
     assert [event.kind for event in thin.events] == [event.kind for event in full.events]
     if interval >= 4 and kind is not closures:
         assert thin.light > 0, "nothing went the short way"
+
+
+@pytest.mark.parametrize("interval", [1, 2, 4, 16])
+def test_a_loader_that_fetches_a_batch_ahead_ends_its_epochs_at_the_same_steps(interval: int) -> None:
+    loop = Loop(interval)
+    for iterator in ("first", "second", "third"):
+        loop.fetch(iterator)
+        for index in range(20):
+            loop.fetch(iterator) if index < 19 else loop.exhaust(iterator)
+            loop.backward(float(index))
+            loop.step()
+    loop.machine.finish(loop.now)
+    assert [row.epoch for row in loop.rows] == [0] * 20 + [1] * 20 + [2] * 20
+    assert [event.ordinal for event in loop.events if event.kind == "epoch"] == [20, 40, 60]
 
 
 @settings(max_examples=200, deadline=None)
@@ -248,3 +294,14 @@ def test_a_real_training_that_is_not_timed_has_its_losses_and_a_nan_is_looked_in
     assert probe.layers[-1].ordinal == 40
     assert probe.layers[-1].fields["grad_nonfinite"] == [1.0] * 4
     assert probe.progress.disabled == []
+
+
+def test_what_nobody_takes_away_does_not_pile_up() -> None:
+    model = mlp()
+    with armed() as probe:
+        hooks = probe.hooks._hooks
+        probe.outbox._capacity = 20
+        hooks.machine.timing_mask = hooks.machine.details_mask = 15
+        train(model, torch.optim.SGD(model.parameters(), lr=0.01), loader(800))
+        assert 20 <= len(probe.outbox) <= 20 + 16
+        assert probe.outbox.dropped > 50

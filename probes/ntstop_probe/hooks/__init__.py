@@ -6,7 +6,7 @@ patches    the table of what is changed in torch; wrappers, traceable: what stan
 torch_hooks     who trains, and what to do when a part of ours fails
 light, steps, fetches, visits, ledger, axis     from events to steps
 layers, naming, norms, captured, sample     per-layer numbers
-budget, interval     how often any of it is done
+budget, floor, interval     how often any of it is done
 readback, device, readings, completion     numbers that come later from a device
 facts, autocast     what the manifest says of the training
 """

@@ -16,6 +16,7 @@ from collections import deque
 from enum import IntEnum
 from statistics import median
 
+from .floor import Floor
 from .interval import REMEMBERED, SampleInterval
 
 FLOOR_SHARE = 0.75
@@ -34,9 +35,9 @@ HOPELESS = 10.0
 """Times the budget: when the least that the probe can do takes more, it takes itself out. At 1 % and some 10 µs that
 is a step below 100 µs, of which no publisher keeps up with every one."""
 WINDOW = 32
-"""Steps over which the floor is averaged. The first window is left out: caches, allocations, lazy set-up."""
+"""Steps from one review to the next. The first window is left out: caches, allocations, lazy set-up."""
 WINDOWS = 3
-"""Windows whose median is the floor: in one of them, anything may have interrupted."""
+"""Windows whose median is the floor."""
 PATIENCE = 16
 """Windows in a row in which what was shed would have fitted, before it comes back."""
 MARGIN = 0.7
@@ -118,8 +119,9 @@ class Budget:
         """Seconds of the last looks, without the parameter norms; and with nothing but those."""
         self._parameters: deque[float] = deque(maxlen=REMEMBERED)
         self._faded = 1.0
-        self._since: tuple[int, float, float] | None = None
-        self._extra = 0.0
+        self.floor = Floor()
+        """Told of every step by the hooks."""
+        self._since: int | None = None
         self._floor: float | None = None
 
     # What may be done
@@ -183,7 +185,6 @@ class Budget:
     def looked(self, gradients: float, parameters: float, ordinal: int, step_time: float | None) -> bool:
         """A look at the layers, in step `ordinal`, took `gradients` seconds, and `parameters` more for their norms."""
         seconds = gradients + parameters
-        self._extra += seconds
         if self.norms.warm:
             self._gradients.append(gradients)
             if parameters:
@@ -195,7 +196,6 @@ class Budget:
 
     def compared(self, seconds: float, ordinal: int, step_time: float | None) -> bool:
         """An update ratio took `seconds`."""
-        self._extra += seconds
         allowance = self._allowance(step_time)
         return self.ratios.spent(seconds, None if allowance is None else allowance * (1.0 - NORM_SHARE), ordinal)
 
@@ -206,14 +206,14 @@ class Budget:
         limit = self.share * step_time
         return limit * (1.0 - FLOOR_SHARE) if self._floor is None else max(0.0, limit - self._floor)
 
-    def review(self, ordinal: int, cost: float, step_time: float | None) -> bool:
-        """Step `ordinal` begins; `cost`: seconds spent so far in all, `step_time`: of a step. True: a tier changed."""
+    def review(self, ordinal: int, step_time: float | None) -> bool:
+        """Step `ordinal` has closed; `step_time`: seconds of a step, as a rule. True: a tier changed."""
         self.next_review = ordinal + WINDOW
-        since, self._since = self._since, (ordinal, cost, self._extra)
-        if since is None or since[0] < WINDOW or ordinal <= since[0] or not step_time or step_time <= 0.0:
+        since, self._since = self._since, ordinal
+        if since is None or since < WINDOW or ordinal <= since or not step_time or step_time <= 0.0:
+            self.floor.forget()
             return False
-        spent = cost - since[1] - (self._extra - since[2])
-        self._floors.append(max(0.0, spent) / (ordinal - since[0]))
+        self._floors.append(self.floor.per_step(ordinal - since))
         before = self.tier, self._floor_ladder.rung
         self._floor = self._floor_at[self._floor_ladder.rung] = median(self._floors)
         if len(self._floors) > 1:

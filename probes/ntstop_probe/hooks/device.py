@@ -89,6 +89,11 @@ class DeviceClock:
         self._start, self._marks = None, []
         self._broken = True
 
+    def begin(self) -> None:
+        """A step begins here, after some of which nothing was marked."""
+        self.spoil()
+        self._start = self._record()
+
     def close(self, row: StepRow, whole: bool) -> Tape | None:
         """A step has ended: now (`whole`), or when its optimizer did. None: it stays on the host's clock."""
         marks, rest = self._marks, []

@@ -70,6 +70,8 @@ class FetchMachine(Ledger):
 
     def next_begin(self, now: float, iterator: Hashable, grad_enabled: bool = True) -> None:
         """The job asks `iterator` for a batch."""
+        if self.light:
+            self._leave_light(now)
         if self._user or self._stack or self._at is None:
             self._account(now)
             if self._user:
@@ -92,8 +94,8 @@ class FetchMachine(Ledger):
             self._close(now, whole=True)
             if self._epoch_done:
                 self._end_epoch(now)
-            if not self.timed and self.loader and grad_enabled and iterator is self._visits.trained:
-                self.light = True
+            if self.loader and grad_enabled and iterator is self._visits.trained and self._is_plain(self.ordinal):
+                self._enter_light()
                 self._progress.enter(FETCH, now)
                 return
         self._stack.append(FETCH)
@@ -187,18 +189,17 @@ class FetchMachine(Ledger):
         data: dict[str, object] = {"batches": visit.count}
         self._tell(EventRow(now, "evaluation", "", self.ordinal, self.axis.at(self.ordinal), duration, data))
 
-    # A step that is not timed
+    # A step in which nothing is due
 
-    def _next_is_light(self) -> bool:
-        """Without a loader: what comes now is part of this step or of the next, and neither is timed."""
-        return bool(self.ordinal & self.timing_mask and (self.ordinal + 1) & self.timing_mask)
+    def _is_plain(self, ordinal: int) -> bool:
+        """Step `ordinal` is not timed, and nothing is to be looked at in it."""
+        return bool(ordinal & self.timing_mask and ordinal & self.details_mask and ordinal < self.busy)
+
+    def _enter_light(self) -> None:
+        """From here on the short way may be gone, and `light` says so."""
 
     def _leave_light(self, now: float) -> None:
-        """Something that is not ordinary: from here on the long way. What went before was not timed."""
-        self.light = self.timed = False
-        self._at = now
-        self._gap = 0.0
-        self._depth = 0
+        """From here on the long way."""
 
     # Bookkeeping
 

@@ -14,6 +14,7 @@ from .budget import RATIO_EARLY, Budget
 from .captured import Captured
 from .device import DeviceTimer
 from .facts import ModelFacts, describe_optimizer
+from .ledger import NEVER
 from .naming import Layer, find_model, name_layers
 from .norms import UpdateProbe, norms
 from .readback import Readback
@@ -25,7 +26,9 @@ MAX_FORCED = 4
 FORCED_REFILL = 64
 MAX_SCANS = 4
 """Searches for the model of an optimizer, in a whole run."""
-NEVER = 1 << 62
+
+_clock = time.thread_time
+"""Not the wall's: what interrupts a look is no cost of it, and would keep the next one waiting."""
 
 
 @dataclass(slots=True)
@@ -196,7 +199,7 @@ class LayerSampler:
         known = self.known[id(optimizer)]
         if id(optimizer) in self._done:
             return
-        started = time.monotonic()
+        started = _clock()
         if self._changed(optimizer, known):
             self._rebuild()
         first = not self._done
@@ -216,7 +219,7 @@ class LayerSampler:
             orphans = [self._layers[index].ref() for index in self._orphans]
             self._read_gradients(sample, orphans, self._orphans, None, None, None, counted=False)
             parameters += orphans
-        gradients_done = time.monotonic()
+        gradients_done = _clock()
         # What the device takes over it is known of the look before.
         self._gradients_spent += gradients_done - started + self._timer.seconds
         indices = known.indices + (self._orphans if first else [])
@@ -226,26 +229,26 @@ class LayerSampler:
                     ([indices[position] for position in positions], self._readback.read_block(block))
                 )
         self._timer.stop()
-        norms_done = time.monotonic()
+        norms_done = _clock()
         self._parameters_spent += norms_done - gradients_done
         if ratio and ordinal >= self._ratio_due and self._budget.with_ratio:
             self.update = (known.indices, UpdateProbe(parameters[: len(known.indices)]))
             for positions, sizes, zeros in self.update[1].zero_gradients():
                 layers = [known.indices[position] for position in positions]
                 sample.zeros.append((layers, sizes, self._readback.read_block(zeros)))
-            self._ratio_spent += time.monotonic() - norms_done
+            self._ratio_spent += _clock() - norms_done
 
     def after(self) -> None:
         """The step that `before` was told of is done."""
         if self.update is None:
             return
-        started = time.monotonic()
+        started = _clock()
         (indices, probe), self.update = self.update, None
         if self.sample is not None:
             for positions, sizes, block in probe.finish():
                 layers = [indices[position] for position in positions]
                 self.sample.updates.append((layers, sizes, self._readback.read_block(block)))
-        self._ratio_spent += time.monotonic() - started
+        self._ratio_spent += _clock() - started
 
     def _read_gradients(
         self,

@@ -15,6 +15,8 @@ NO_CLOCKS: dict[str, str] = {}
 """All phases are on the host's clock: one dict for all rows."""
 NOTHING = Readings([], [])
 """The row of a step is complete already."""
+NEVER = 1 << 62
+"""A step that never comes."""
 SMOOTHING = 0.1
 """Weight of the newest step in `Progress.step_time`."""
 
@@ -38,6 +40,7 @@ class Ledger:
         "_phases",
         "_progress",
         "_repeats",
+        "_rich",
         "_scale",
         "_skipped",
         "_stepped",
@@ -49,11 +52,14 @@ class Ledger:
         "_zeros",
         "axis",
         "batch",
+        "busy",
+        "cost_before",
         "details",
         "details_mask",
         "epoch",
         "light",
         "loader",
+        "metered",
         "ordinal",
         "samples",
         "timed",
@@ -90,7 +96,13 @@ class Ledger:
         self.whole = True
         """The step that was closed last ended at a fetch, not with its optimizer."""
         self.light = False
-        """The open step is not timed, and goes the short way (`light.TrainingMachine`)."""
+        """Nothing is due in the open step, and it goes the short way (`light.TrainingMachine`)."""
+        self.busy = NEVER
+        """The first step in which something else than times and details is due."""
+        self.metered = True
+        """What the open step costs the job is measured: any but most of the light ones."""
+        self.cost_before = 0.0
+        """`Progress.cost` when a step began that is metered."""
         self._open()
 
     def _open(self) -> None:
@@ -105,12 +117,15 @@ class Ledger:
         self._scale: Reading = None
         self._skipped: int | None = None
         self._zeros = 0
+        self._rich = False
+        """There is more to tell of the open step than losses."""
         self.timed = not self.ordinal & self.timing_mask
         self.details = not self.ordinal & self.details_mask
         """Learning rates, norms of clipping and the loss scale are read in this step."""
 
     def note_step(self, step: int, source: str, epoch: int | None = None) -> None:
         """The open step is the job's own `step`, and in its `epoch`, where that is known; `source` as in `wire`."""
+        self._rich = True
         self.axis.note(self.ordinal, step, source)
         if epoch is not None:
             self.epoch = epoch
@@ -119,10 +134,12 @@ class Ledger:
     def note_norm(self, norm: Reading, limit: float | None = None) -> None:
         """The gradient norm before clipping to `limit` (None: nobody clips), of what the next optimizer step uses."""
         self._tail_norms.append(Norm(norm, limit))
+        self._rich = True
 
     def note_scale(self, scale: Reading, skipped: bool | None) -> None:
         """The loss scale of the last optimizer step, and whether it was skipped, where that is known."""
         self._scale = scale
+        self._rich = True
         if skipped is not None:
             self._skipped = max(self._skipped or 0, int(skipped))
 
@@ -176,6 +193,7 @@ class Ledger:
         self._cut = now
 
     def _name_lrs(self, lrs: list[float | None]) -> None:
+        self._rich = True
         for group, lr in enumerate(lrs):
             if lr is not None:
                 self._lrs[f"lr/{self._optimizers}.{group}" if group or self._optimizers else "lr"] = lr

@@ -160,8 +160,9 @@ class StepMachine(FetchMachine):
             elif lrs[0] is not None:
                 self._lrs["lr"] = lrs[0]
         self._count_step(now, self._optimizer)
-        if not self.loader and not self.timed:
-            self.light = not stack and self._next_is_light()
+        # Without a loader, what comes now is part of this step or of the next.
+        if not (self.loader or self.timed or stack) and self._is_plain(self.ordinal + 1):
+            self._enter_light()
         progress = self._progress
         progress.phase = BACKWARD if stack else "other" if self.loader else "input+forward"
         progress.since = now

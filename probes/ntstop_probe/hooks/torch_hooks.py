@@ -36,6 +36,8 @@ _dynamo_told = False
 """Once a process: each time costs torch.compile 50 ms and a longer list."""
 
 _clock = time.monotonic
+_thread_clock = time.thread_time
+"""Goes on only while the thread runs, for what takes long enough to be interrupted; ten times as dear to read."""
 _is_finite = math.isfinite
 _Tensor = torch.Tensor
 
@@ -46,6 +48,7 @@ class TorchHooks:
     __slots__ = (
         "_batch",
         "_looked",
+        "_looking",
         "_norm_is_2",
         "_outbox",
         "_settings",
@@ -58,11 +61,11 @@ class TorchHooks:
         "in_backward",
         "layers",
         "machine",
-        "optimizer_steps",
         "owner",
         "patched",
         "progress",
         "readback",
+        "stepped",
         "unscaled",
     )
 
@@ -83,14 +86,17 @@ class TorchHooks:
         self.layers = LayerSampler(
             self.readback, outbox.put, progress, facts, self.budget, settings.layers, self.tell_sampling
         )
-        self.completion = Completion(outbox, self.readback, self._late_nonfinite)
-        self.machine = TrainingMachine(self._step_closed, outbox.put, progress)
+        self.completion = Completion(outbox, self.readback, self._look_now)
+        self.machine = TrainingMachine(self._step_closed, outbox.append, outbox.put, progress)
+        self._looking = 0.0
+        """Seconds of the open step that went into looking at its layers: they are not part of the floor."""
         self.clock: DeviceClock | None = None
         """Of the device that the first loss on one was on."""
         self.in_backward = False
         self.unscaled: tuple[weakref.ReferenceType[Any], Any] | None = None
         """The tensor a gradient scaler made last, and the loss it was made of."""
-        self.optimizer_steps = 0
+        self.stepped = False
+        """An optimizer has stepped since somebody set this to False."""
         self._norm_is_2 = False
         self._batch: tuple[int | None, int | None] | None = None
 
@@ -128,6 +134,8 @@ class TorchHooks:
         return self.owner == me
 
     def _owner_is_gone(self) -> bool:
+        if self.owner is None:
+            return True
         now = _clock()
         if self.owner == get_ident() or now - self._looked < TAKEOVER:
             return False
@@ -150,27 +158,38 @@ class TorchHooks:
     # What the machine hands on
 
     def _step_closed(self, row: StepRow, readings: Readings) -> None:
-        layers = self.layers
-        if self.clock is not None:
-            tape = self.clock.close(row, self.machine.whole)
+        layers, machine, budget = self.layers, self.machine, self.budget
+        if self.clock is not None and not machine.light:
+            tape = self.clock.close(row, machine.whole)
             if tape is not None:
                 readings = replace(readings, tape=tape)
+        if not machine.light:
+            cost = self.progress.cost
+            budget.floor.long_step(cost - machine.cost_before - self._looking)
+            machine.cost_before = cost
+            self._looking = 0.0
         if layers.sample is not None:
-            started = _clock()
+            started, began = _clock(), _thread_clock()
             self.completion.step(row, readings, layers.take(row.ordinal))
-            layers.charge(_clock() - started)
+            layers.charge(_thread_clock() - began)
+            self._looking += _clock() - started
         elif not self.completion.quick(row, readings):
             self.completion.step(row, readings)
-        if row.ordinal >= self.budget.next_review:
+        if row.ordinal >= budget.next_review:
             self._review(row.ordinal)
+        machine.busy = min(layers.next_due, budget.next_review)
+        machine.plain_rows = self.clock is None and not self.completion.held and not self._outbox.full
 
     def _review(self, ordinal: int) -> None:
         """Does the probe keep to its budget? If not, less is done from here on."""
         budget, progress, machine = self.budget, self.progress, self.machine
-        if budget.review(ordinal, progress.cost - progress.setup, progress.step_time):
+        budget.floor.light_steps(machine.light_costs)
+        machine.light_costs.clear()
+        if budget.review(ordinal, progress.step_time):
             machine.timing_mask, machine.details_mask = budget.timing_mask, budget.details_mask
             self.layers.schedule(ordinal)
             self.tell_sampling(ordinal)
+        machine.light_cost = budget.floor.light
         if budget.disarmed and self.active:
             self.active = False
             self.owner = None
@@ -193,8 +212,11 @@ class TorchHooks:
             text = f"the hooks are taken out: they cost far more than {100 * budget.share:g} % of so short a step"
         self._outbox.put(EventRow(_clock(), "sampling", text, ordinal=ordinal, data=data))
 
-    def _late_nonfinite(self) -> None:
+    def _look_now(self) -> None:
+        """A loss was not finite: the open step is looked at."""
         self.layers.force(self.machine.ordinal)
+        if self.machine.ordinal >= self.layers.next_due:
+            self.machine.look_now(_clock())
 
     def finish(self) -> None:
         """Close the open step; what has not arrived from the device by now stays out."""
@@ -230,9 +252,11 @@ class TorchHooks:
         try:
             if root.is_cpu:
                 value = root.item() if root.numel() == 1 else None
-                if value.__class__ is float and not _is_finite(value):
-                    self.layers.force(self.machine.ordinal)
-                return value if value.__class__ is float else None
+                if value.__class__ is not float:
+                    return None
+                if not _is_finite(value):
+                    self._look_now()
+                return value
             if self.clock is None and root.is_cuda:
                 self.clock = DeviceClock(root.device)
             return self.readback.read(root) if root.numel() == 1 else None
@@ -242,7 +266,7 @@ class TorchHooks:
 
     def norm_measured(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Clipping is about to measure a norm, of this type. True: its single norms are wanted."""
-        if get_ident() != self.owner:
+        if get_ident() != self.owner or self.machine.light:
             return False
         try:
             self._norm_is_2 = float(args[1] if len(args) > 1 else kwargs.get("norm_type", 2.0)) == 2.0
@@ -258,13 +282,14 @@ class TorchHooks:
         """Let clipping measure its norm, and keep the norms of the single gradients."""
         captured = self.layers.captured
         total = captured.during(functools.partial(original, *args, **kwargs))
-        started = _clock()
+        started, began = _clock(), _thread_clock()
         try:
             captured.complete(args[0] if args else kwargs["tensors"])
         except Exception as error:
             self._fail_layers(error)
+        self.layers.charge(_thread_clock() - began)
         took = _clock() - started
-        self.layers.charge(took)
+        self._looking += took
         self.progress.cost += took
         return total
 
@@ -272,11 +297,11 @@ class TorchHooks:
         """Clipping has measured, and is about to scale the gradients."""
         if get_ident() != self.owner:
             return
+        if not self.machine.details:
+            self._norm_is_2 = False
+            return
         started = _clock()
         try:
-            if not self.machine.details:
-                self._norm_is_2 = False
-                return
             norm = args[2] if len(args) > 2 else kwargs["total_norm"]
             limit = float(args[1] if len(args) > 1 else kwargs["max_norm"])
             if self._norm_is_2 and norm.__class__ is torch.Tensor:
@@ -287,13 +312,9 @@ class TorchHooks:
         self.progress.cost += _clock() - started
 
     def mark(self, phase: str) -> None:
-        """On the device's clock, `phase` ends here. In a step that is not timed nothing is marked."""
-        clock = self.clock
-        if clock is not None:
-            if self.machine.light:
-                clock.spoil()
-            else:
-                clock.mark(phase)
+        """On the device's clock, `phase` ends here."""
+        if self.clock is not None:
+            self.clock.mark(phase)
 
     def zeroed(self) -> None:
         """Somebody clears gradients."""
@@ -313,28 +334,34 @@ class TorchHooks:
     def look(self, optimizer: Any, closure: bool) -> None:
         """Before a step: meet the optimizer, and look at its layers when it is time."""
         layers, machine, progress = self.layers, self.machine, self.progress
+        started = _clock()
         try:
             if id(optimizer) not in layers.known:
                 progress.saw_optimizer = True
-                started = _clock()
                 layers.meet(optimizer)
                 progress.setup += _clock() - started
             if machine.ordinal >= layers.next_due and not closure and not self._capturing():
                 layers.before(optimizer, machine.ordinal, machine.clipped, ratio=True)
         except Exception as error:
             self._fail_layers(error)
-        machine.own_work(_clock())
+        self._looked_since(started)
 
     def look_after(self, optimizer: Any, closure: bool) -> None:
         """After a step: a closure has made the gradients only now."""
         layers, machine = self.layers, self.machine
+        started = _clock()
         try:
             if closure and machine.ordinal >= layers.next_due and id(optimizer) in layers.known:
                 layers.before(optimizer, machine.ordinal, [], ratio=False)
             layers.after()
         except Exception as error:
             self._fail_layers(error)
-        machine.own_work(_clock())
+        self._looked_since(started)
+
+    def _looked_since(self, started: float) -> None:
+        now = _clock()
+        self._looking += now - started
+        self.machine.own_work(now)
 
     def _fail_layers(self, error: Exception) -> None:
         """A kind of tensor that cannot be measured, say: time and loss go on without the layers."""

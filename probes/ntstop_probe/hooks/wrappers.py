@@ -27,48 +27,50 @@ _clock = time.monotonic
 def wrap_next(hooks: TorchHooks, original: Any) -> Any:
     """`_BaseDataLoaderIter.__next__`."""
     machine, progress, facts, mark = hooks.machine, hooks.progress, hooks.facts, hooks.mark
-    ref, grad_enabled, Tensor = weakref.ref, torch.is_grad_enabled, torch.Tensor
+    clock, ident, ref, grad_enabled, Tensor = _clock, get_ident, weakref.ref, torch.is_grad_enabled, torch.Tensor
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
-        if get_ident() != hooks.owner and not hooks.claim_fetch():
+        if ident() != hooks.owner and not hooks.claim_fetch():
             return original(self)
-        now = _clock()
-        token = ref(self)
+        now = clock()
         try:
-            if hooks.clock is not None:
-                mark("other")
-            if not machine.light or not machine.next_light(now, token, grad_enabled()):
+            was_light = machine.light
+            if not was_light or not machine.next_light(now, ref(self), grad_enabled()):
+                if hooks.clock is not None:
+                    hooks.clock.begin() if was_light else mark("other")
+                token = ref(self)
                 # A reference that was never hashed cannot be once its iterator is gone.
                 hash(token)
                 machine.next_begin(now, token, grad_enabled())
         except Exception as error:
             hooks.fail("DataLoader", error)
-        progress.cost += _clock() - now
+        if machine.metered:
+            progress.cost += clock() - now
         try:
             batch = original(self)
         except BaseException as error:
-            hooks.fetch_raised(token, isinstance(error, StopIteration))
+            hooks.fetch_raised(ref(self), isinstance(error, StopIteration))
             raise
-        if not hooks.active:
-            return batch
-        now = _clock()
+        if machine.metered:
+            now = clock()
         try:
+            # Most batches are a tensor, or a list of them.
+            first: Any = batch[0] if batch.__class__ is list and batch else batch
+            size = first.shape[0] if first.__class__ is Tensor and first.ndim else leading_dimension(batch)
+            machine.batch = size
             if machine.light:
                 progress.phase = "forward"
-                progress.since = now
-            else:
-                machine.next_end(now, token)
+            elif hooks.active:
+                machine.next_end(now, ref(self))
                 if hooks.clock is not None:
                     mark("data")
-            # Most batches are a list of tensors.
-            first: Any = batch[0] if batch.__class__ is list and batch else None
-            machine.batch = first.size(0) if first.__class__ is Tensor and first.dim() else leading_dimension(batch)
-            if facts.batch_size is None:
-                hooks.batch_seen(self, machine.batch)
+                if facts.batch_size is None:
+                    hooks.batch_seen(self, size)
         except Exception as error:
             hooks.fail("DataLoader", error)
-        progress.cost += _clock() - now
+        if machine.metered:
+            progress.cost += clock() - now
         return batch
 
     return __next__
@@ -78,47 +80,50 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
     """`torch.autograd.backward`. Nested calls (reentrant checkpointing) are part of the outer one."""
     machine, progress, facts, mark = hooks.machine, hooks.progress, hooks.facts, hooks.mark
     read_root, claim, held, release = hooks.read_root, hooks.claim, hooks.completion.held, hooks.completion.release
+    clock, ident = _clock, get_ident
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if hooks.in_backward or get_ident() != hooks.owner or not progress.saw_backward:
+        if hooks.in_backward or ident() != hooks.owner or not progress.saw_backward:
             if not claim() or hooks.in_backward:
                 return original(*args, **kwargs)
             progress.saw_backward = True
-        now = _clock()
+        now = clock()
         hooks.in_backward = True
         try:
             root = args[0] if args else kwargs.get("tensors")
+            loss = read_root(root)
             if machine.light:
-                machine.backward_light(now, read_root(root))
+                machine.backward_light(now, loss)
             else:
                 if hooks.clock is not None:
                     mark("forward" if machine.loader else "input+forward")
-                machine.backward_begin(now, read_root(root))
+                machine.backward_begin(now, loss)
                 if facts.batch_size is None or facts.autocast is None:
                     hooks.first_backward(root)
         except Exception as error:
             hooks.fail("backward", error)
-        progress.cost += _clock() - now
+        if machine.metered:
+            progress.cost += clock() - now
         try:
             return original(*args, **kwargs)
         finally:
             hooks.in_backward = False
-            if hooks.active:
-                now = _clock()
-                try:
-                    if machine.light:
-                        progress.phase = "other"
-                        progress.since = now
-                    else:
-                        machine.backward_end(now)
-                        if hooks.clock is not None:
-                            mark("backward")
-                    if held:
-                        release()
-                except Exception as error:
-                    hooks.fail("backward", error)
-                progress.cost += _clock() - now
+            if machine.metered:
+                now = clock()
+            try:
+                if machine.light:
+                    progress.phase = "other"
+                elif hooks.active:
+                    machine.backward_end(now)
+                    if hooks.clock is not None:
+                        mark("backward")
+                if held:
+                    release()
+            except Exception as error:
+                hooks.fail("backward", error)
+            if machine.metered:
+                progress.cost += clock() - now
 
     return backward
 
@@ -127,46 +132,51 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
     """The global hooks before and after an optimizer's step."""
     machine, progress, layers, known = hooks.machine, hooks.progress, hooks.layers, hooks.layers.known
     claim, look, look_after, mark = hooks.claim, hooks.look, hooks.look_after, hooks.mark
+    clock, ident = _clock, get_ident
 
     def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if (get_ident() != hooks.owner or not progress.saw_optimizer) and not claim():
+        key = id(optimizer)
+        if (ident() != hooks.owner or key not in known) and not claim():
             return
-        now = _clock()
+        now = clock()
         try:
-            # Without more arguments than the optimizer itself there is none.
-            closure = (len(args) > 1 or bool(kwargs)) and _has_closure(args, kwargs)
-            if machine.light and not closure:
-                machine.optimizer_light(now, id(optimizer))
+            if machine.light and len(args) == 1 and not kwargs and key in known:
+                machine.optimizer_light(now, key)
             else:
+                closure = _has_closure(args, kwargs)
                 if hooks.clock is not None:
                     mark("other")
                     if closure:
                         hooks.clock.spoil()
-                machine.optimizer_begin(now, id(optimizer), closure)
-            if machine.ordinal >= layers.next_due or id(optimizer) not in known:
-                look(optimizer, closure)
+                machine.optimizer_begin(now, key, closure)
+                if machine.ordinal >= layers.next_due or key not in known:
+                    look(optimizer, closure)
         except Exception as error:
             hooks.fail("optimizer", error)
-        progress.cost += _clock() - now
+        if machine.metered:
+            progress.cost += clock() - now
 
     def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if get_ident() != hooks.owner:
+        if ident() != hooks.owner:
             return
-        now = _clock()
+        now = clock()
         try:
-            hooks.optimizer_steps += 1
-            lrs = _rates(optimizer.param_groups) if machine.details else None
+            hooks.stepped = True
             if machine.light:
-                machine.optimizer_light_end(now, lrs)
+                machine.optimizer_light_end(now)
+                if not machine.light and hooks.clock is not None:
+                    hooks.clock.begin()
             else:
+                lrs = _rates(optimizer.param_groups) if machine.details else None
                 if hooks.clock is not None:
                     mark("optimizer")
                 machine.optimizer_end(now, id(optimizer), lrs)
-            if layers.update is not None or machine.ordinal >= layers.next_due:
-                look_after(optimizer, _has_closure(args, kwargs))
+                if layers.update is not None or machine.ordinal >= layers.next_due:
+                    look_after(optimizer, _has_closure(args, kwargs))
         except Exception as error:
             hooks.fail("optimizer", error)
-        progress.cost += _clock() - now
+        if machine.metered:
+            progress.cost += clock() - now
 
     # As `torch._dynamo.disable` does, but without loading it, and without the wrapper it puts around: 2 µs a step.
     for hook in (before_step, after_step):
@@ -215,7 +225,7 @@ def wrap_scaler_step(hooks: TorchHooks, original: Any) -> Any:
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         if get_ident() != hooks.owner or not self.is_enabled():
             return original(self, optimizer, *args, **kwargs)
-        before, scale = hooks.optimizer_steps, None
+        scale = None
         try:
             if self._scale is not None and (machine.details or machine.clipped):
                 scale = hooks.readback.read(self._scale)
@@ -223,11 +233,12 @@ def wrap_scaler_step(hooks: TorchHooks, original: Any) -> Any:
                     machine.note_scaled(scale)
         except Exception as error:
             hooks.fail("GradScaler", error)
+        hooks.stepped = False
         result = original(self, optimizer, *args, **kwargs)
         if not hooks.active:
             return result
         try:
-            skipped = hooks.optimizer_steps == before
+            skipped = not hooks.stepped
             if skipped:
                 machine.optimizer_skipped(_clock(), id(optimizer))
             # A fused optimizer decides on the device: whether it skipped is not known here.
