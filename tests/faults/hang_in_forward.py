@@ -7,7 +7,7 @@ from common import batches, clusters, endless, start, wide
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-EXPECT = {"kinds": ["stall"], "where": "forward", "steps": [79, 81], "phase": "forward", "look_after": 27}
+EXPECT = {"kinds": ["stall"], "where": "forward", "steps": [79, 81], "phase": "forward", "look_after": 24}
 
 
 class Remote(nn.Module):

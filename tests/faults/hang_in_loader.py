@@ -7,7 +7,7 @@ from common import batches, clusters, endless, start, wide
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
-EXPECT = {"kinds": ["stall"], "where": "data", "steps": [59, 61], "phase": "data", "look_after": 27}
+EXPECT = {"kinds": ["stall"], "where": "data", "steps": [59, 61], "phase": "data", "look_after": 24}
 
 
 class Locked(TensorDataset):

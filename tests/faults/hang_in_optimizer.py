@@ -6,7 +6,7 @@ import torch
 from common import batches, clusters, endless, start, wide
 from torch.nn.functional import cross_entropy
 
-EXPECT = {"kinds": ["stall"], "where": "optimizer", "steps": [69, 71], "phase": "optimizer", "look_after": 27}
+EXPECT = {"kinds": ["stall"], "where": "optimizer", "steps": [69, 71], "phase": "optimizer", "look_after": 24}
 
 
 class Guarded(torch.optim.AdamW):

@@ -24,7 +24,7 @@ class Listed(Dataset[tuple[torch.Tensor, int]]):
 
 if __name__ == "__main__":
     seed = start()
-    data = DataLoader(Listed(seed), batch_size=64, shuffle=True, num_workers=2, persistent_workers=True)
+    data = DataLoader(Listed(seed), batch_size=32, shuffle=True, num_workers=2, persistent_workers=True)
     model = wide()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for x, y in data:
