@@ -33,7 +33,10 @@ EXPLAINS: Final[dict[str, tuple[str, ...]]] = {
     "vanishing-gradients": ("plateau", "never-learned", "update-ratio-low", "dead-layer"),
     "dead-layer": ("plateau", "never-learned", "update-ratio-low", "vanishing-gradients"),
     "exploding-gradients": ("loss-spike", "update-ratio-high"),
-    "update-ratio-high": ("loss-spike",),
+    "update-ratio-high": (
+        "loss-spike", "divergence", "plateau", "never-learned", "exploding-gradients", "dead-layer",
+        "vanishing-gradients",
+    ),
     "leakage-suspect": ("overfit", "early-stop"),
     "overfit": ("early-stop",),
     "input-bound": ("gpu-underutilized", "step-time-regression"),
