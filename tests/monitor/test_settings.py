@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,13 @@ def test_the_engine_knows_the_roles_that_were_told() -> None:
 
     engine = gather(roles=("mine=val_loss",)).engine()
     assert engine._roles.of("mine").role == "val_loss"
+
+
+def test_the_configuration_in_the_readme_is_one(config: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    block = readme.partition("    [thresholds]\n")[2].partition("\n\n")[0]
+    config.write_text("[thresholds]\n" + textwrap.dedent(block))
+    from ntstop.commands.options import gather
+
+    options = gather()
+    assert options.thresholds and options.notify
