@@ -50,7 +50,7 @@ def explain(name: str, thresholds: Thresholds, config: str, width: int = WIDTH) 
 def _about(kind: Kind, width: int) -> Iterator[str]:
     yield f"{kind.name}  ({kind.family})"
     yield ""
-    yield from textwrap.wrap(kind.meaning, width)
+    yield from textwrap.wrap(kind.meaning, width, break_on_hyphens=False)
     yield ""
     for label, text in (
         ("looked at", kind.detector),
@@ -73,7 +73,9 @@ def _numbers(kind: Kind, thresholds: Thresholds, config: str, width: int) -> Ite
     for threshold in known:
         yield f"  {threshold.name} = {_value(threshold, thresholds[threshold])}"
         for text in (threshold.meaning, f"Source: {threshold.source}"):
-            yield from textwrap.wrap(text, width, initial_indent="      ", subsequent_indent="      ")
+            yield from textwrap.wrap(
+                text, width, initial_indent="      ", subsequent_indent="      ", break_on_hyphens=False
+            )
     example = f"{known[0].name} = {_number(thresholds[known[0]])}"
     yield ""
     yield f"To change one, in {config}:"
@@ -107,4 +109,4 @@ def _first_sentence(text: str) -> str:
 
 def _hang(label: str, text: str, width: int) -> list[str]:
     """`text` behind `label`, its further lines under its first word."""
-    return textwrap.wrap(text, width, initial_indent=label, subsequent_indent=" " * len(label))
+    return textwrap.wrap(text, width, initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False)
