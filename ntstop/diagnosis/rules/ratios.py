@@ -64,6 +64,8 @@ HEALTHY: Final = 1e-3
 """Where a ratio is brought by the rate that is proposed."""
 FALLEN: Final = 0.02
 """A loss that has fallen by this share of its start learns all the same."""
+THROWN_OFF: Final = 1.5
+"""Times its start that the loss of a block came to: what it had learned (or loaded) was lost, also if it came back."""
 START: Final = 16
 """Losses whose mean is the start."""
 ADAPTERS: Final = 10.0
@@ -96,6 +98,7 @@ class UpdateRatioRule(Rule):
         self._rate: float | None = None
         self._start: list[float] = []
         self._level: float | None = None
+        self._worst = 0.0
         self._findings: dict[str, Finding] = {}
         self._missed: dict[str, int] = {}
 
@@ -157,13 +160,15 @@ class UpdateRatioRule(Rule):
         if len(self._start) < START:
             self._start += losses[: START - len(self._start)].tolist()
         self._level = float(losses.mean())
+        self._worst = max(self._worst, self._level)
 
     def _judge(self, fresh: bool) -> None:
         samples = self._band.samples
         flat = self._level is None or not self._start or self._level > (1.0 - FALLEN) * _began(self._start)
         if fresh:
             above = self._band.above()
-            self._keep("high", above, "warning" if above or flat else "info")
+            thrown_off = self._worst > THROWN_OFF * _began(self._start) if self._start else True
+            self._keep("high", above, "warning" if above or flat or thrown_off else "info")
         low = self._band.below(self.context.last_x, self._rate, self._peak)
         if low or (fresh and samples[-1].median >= 2 * self._low):
             self._keep("low", low, "warning" if flat else "info")
