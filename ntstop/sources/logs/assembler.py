@@ -11,14 +11,23 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ntstop_probe.wire import Column, Event, Record, Scalars, Steps, pack
 
+from .batch import Batch, Floats, Mask
+from .batch import column as batched
 from .reader import Row
 from .roles import COMPONENT, Guess, Role, Roles
 
 SOURCE = "log"
 """`step_source` of what is read from a log."""
 _BLOCK = 256
+_BIG_BLOCK = 2048
+"""Steps of a block, where they come one by one and where they come as columns."""
+_FEW = 8
+"""Rows of which it makes no difference."""
 _ROOTS = 4
 """Losses of one step that are told apart; further ones keep their own names only."""
 _COLUMNS: dict[Role, str] = {
@@ -87,6 +96,122 @@ class Assembler:
             self._add(row)
         return self._take()
 
+    def add_batch(self, batch: Batch) -> list[Record]:
+        """The same for rows that come as columns; those whose steps rise are never looked at one by one."""
+        count = batch.count
+        steps = batch.steps
+        if steps is None and self._newest is None:
+            steps = np.arange(self._rows, self._rows + count)
+        if count < _FEW or steps is None or not self._rises(steps):
+            return self.add(batch.rows())
+        # The last row stays open: what comes next may belong to it.
+        self._close_step()
+        self._close_block()
+        self._add_columns(batch.part(slice(0, count - 1)), steps[:-1])
+        self._newest = None if batch.steps is None else int(steps[-2])
+        self._rows += count - 1
+        self._add(batch.row(count - 1))
+        return self._take()
+
+    def _rises(self, steps: NDArray[np.int64]) -> bool:
+        before = self._open.step if self._open is not None else self._before[1] if self._before else None
+        return bool((steps[1:] > steps[:-1]).all()) and (before is None or int(steps[0]) > before)
+
+    def _add_columns(self, batch: Batch, steps: NDArray[np.int64]) -> None:
+        named = sorted(batch.values.items(), key=lambda item: 0 if item[1][1] is None else int(np.argmax(item[1][1])))
+        named = [(name, found) for name, found in named if found[1] is None or found[1].any()]
+        for name, _ in named:
+            if name not in self._series:
+                self._place(name)
+        others: list[tuple[str, Floats, Mask | None]] = []
+        targets: dict[str, tuple[Floats, Mask | None]] = {}
+        training = np.zeros(batch.count, np.bool_)
+        for name, (numbers, mask) in named:
+            target = self._series[name]
+            if target is None:
+                others.append((name, numbers, mask))
+                continue
+            column, factor, trains = target
+            targets[column] = numbers * factor, mask
+            if trains:
+                training |= True if mask is None else mask
+        self._scalars(batch, steps, others)
+        if training.any():
+            walls = np.full(batch.count, math.nan) if batch.walls is None else batch.walls
+            chosen = {name: (numbers[training], None if mask is None else mask[training])
+                      for name, (numbers, mask) in targets.items()}  # fmt: skip
+            self._add_steps(steps[training], walls[training], chosen)
+
+    def _scalars(self, batch: Batch, steps: NDArray[np.int64], others: list[tuple[str, Floats, Mask | None]]) -> None:
+        """One record a row of what has no role."""
+        if not others:
+            return
+        rows: list[dict[str, float]] = [{} for _ in range(batch.count)]
+        for name, numbers, mask in others:
+            there = range(batch.count) if mask is None else np.flatnonzero(mask).tolist()
+            plain = numbers.tolist()
+            for index in there:
+                rows[index][name] = plain[index]
+        walls = [math.nan] * batch.count if batch.walls is None else batch.walls.tolist()
+        ordinal = max(0, self._ordinal - 1)
+        self._records += [
+            Scalars(t=wall, step=step, ordinal=ordinal, values=values)
+            for values, wall, step in zip(rows, walls, steps.tolist(), strict=True)
+            if values
+        ]
+
+    def _add_steps(
+        self, steps: NDArray[np.int64], walls: Floats, targets: dict[str, tuple[Floats, Mask | None]]
+    ) -> None:
+        """Blocks of training steps that rise."""
+        if "duration" not in targets and "duration" not in self._taken and np.isfinite(walls).all():
+            targets = {**targets, "duration": self._step_times(steps, walls)}
+        if np.isfinite(walls[-1]):
+            self._last = int(steps[-1]), float(walls[-1])
+        last_two = [self._before[1]] if self._before is not None else []
+        last_two = [*last_two, *steps[-2:].tolist()][-2:]
+        self._before = last_two[0], last_two[-1]
+        self._first = int(steps[0]) if self._first is None else self._first
+        for start in range(0, len(steps), _BIG_BLOCK):
+            part = slice(start, start + _BIG_BLOCK)
+            cut = {name: (numbers[part], None if mask is None else mask[part])
+                   for name, (numbers, mask) in targets.items()}  # fmt: skip
+            self._emit(walls[part], steps[part], cut)
+
+    def _step_times(self, steps: NDArray[np.int64], walls: Floats) -> tuple[Floats, Mask]:
+        before = self._last if self._last is not None else (int(steps[0]), float(walls[0]))
+        apart = np.diff(steps, prepend=before[0])
+        seconds = np.diff(walls, prepend=before[1])
+        there = (apart > 0) & (seconds > 0.0) & (seconds < _LONGEST_STEP)
+        return np.divide(seconds, apart, out=np.zeros(len(steps)), where=there), there
+
+    def _emit(self, walls: Floats, steps: NDArray[np.int64], targets: dict[str, tuple[Floats, Mask | None]]) -> None:
+        columns = {
+            name: packed
+            for name, (numbers, mask) in targets.items()
+            if (packed := batched("f4" if name == "duration" else "f8", numbers, mask)) is not None
+        }
+        clock = batched("f8", walls, None)
+        assert clock is not None
+        self._records.append(
+            Steps(
+                count=len(steps),
+                ordinal=self._ordinal,
+                t=clock,
+                duration=columns.get("duration"),
+                step=Column("i8", steps.astype("<i8").tobytes()),
+                step_source=SOURCE,
+                epoch=columns.get("epoch"),
+                samples=columns.get("samples"),
+                tokens=columns.get("tokens"),
+                losses={name: found for name, found in columns.items() if _is_loss(name)},
+                lrs={name: found for name, found in columns.items() if _is_lr(name)},
+                grad_norm=columns.get("grad_norm"),
+                loss_scale=columns.get("loss_scale"),
+            )
+        )
+        self._ordinal += len(steps)
+
     def flush(self) -> list[Record]:
         """The records of what is still open."""
         self._close_step()
@@ -126,9 +251,9 @@ class Assembler:
                 continue
             column, factor, training = target
             current.training = current.training or training
-            if column.startswith("loss") and column != "loss_scale":
+            if _is_loss(column):
                 current.losses[column] = value
-            elif column == "lr" or column.startswith("lr/"):
+            elif _is_lr(column):
                 current.lrs[column] = value
             else:
                 current.columns[column] = value * factor
@@ -225,6 +350,14 @@ class Assembler:
             )
         )
         self._ordinal += len(block)
+
+
+def _is_loss(column: str) -> bool:
+    return column.startswith("loss") and column != "loss_scale"
+
+
+def _is_lr(column: str) -> bool:
+    return column == "lr" or column.startswith("lr/")
 
 
 def _column(kind: str, values: list[float | None]) -> Column | None:

@@ -60,6 +60,21 @@ class Lines:
             self._dropping, self._rest = True, b""
         return [text for line in complete if (text := self._text(line))]
 
+    def block(self, data: bytes) -> bytes | None:
+        """The lines that are complete with `data` as they are, without the end of the last; None, and nothing taken in,
+        where they have to be looked at one by one. `split` makes lines of it."""
+        at = data.rfind(b"\n")
+        if not self._began or self._decoder is not None or self._dropping or at < 0 or len(data) - at > LONGEST:
+            return None
+        block, self._rest = self._rest + data[:at], data[at + 1 :]
+        if b"\r" in block:
+            block = block.replace(b"\r", b"\n")
+        return block.replace(b"\n\n", b"\n").strip(b"\n")
+
+    def split(self, block: bytes) -> list[str]:
+        """The lines of a block."""
+        return [text for line in block.split(b"\n") if (text := self._text(line))]
+
     def end(self) -> list[str]:
         """The torn last line as it is; what still comes of it later is left out."""
         rest, self._rest = self._rest, b""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from .batch import Batch
 
 
 class Row(NamedTuple):
@@ -46,4 +49,13 @@ class Reader(Protocol):
 
     def end(self) -> list[Row]:
         """Nothing has come for a while: the rows of what was waiting for its end."""
+        ...
+
+
+@runtime_checkable
+class BatchReader(Reader, Protocol):
+    """A reader that can give many rows at once."""
+
+    def feed_batch(self, data: bytes) -> Batch | list[Row]:
+        """As `feed`."""
         ...

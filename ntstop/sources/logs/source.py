@@ -13,8 +13,9 @@ from ..base import Arrival, SourceStatus
 from ..evidence import State
 from ..runs import RunEntry
 from .assembler import Assembler
+from .batch import Batch
 from .follow import Follower
-from .reader import Reader, Row
+from .reader import BatchReader, Reader, Row
 from .roles import Role, Roles
 
 _PIECE = 1024 * 1024
@@ -65,12 +66,20 @@ class _Open:
         self._doubt = False
         """The file has been written anew, and its first row will tell whether it is the log that it was."""
 
-    def rows(self, piece: bytes, *, anew: bool) -> tuple[list[Row], bool]:
+    def rows(self, piece: bytes, *, anew: bool) -> tuple[list[Row] | Batch, bool]:
         """New rows, and whether they begin another log than the one before."""
         if anew and not self.reader.whole:
             self.reader = self.part.make()
             self._doubt = True
-        return self._new(self.reader.feed(piece))
+        if not isinstance(self.reader, BatchReader) or self._doubt or self._skip:
+            return self._new(self.reader.feed(piece))
+        batch = self.reader.feed_batch(piece)
+        if isinstance(batch, list):
+            return self._new(batch)
+        if self.first is None and batch.count:
+            self.first = batch.row(0)
+        self.given += batch.count
+        return batch, False
 
     def end(self) -> list[Row]:
         """Rows that waited for their end."""
@@ -129,11 +138,16 @@ class RowWriter:
         self._hello = hello
         return self.arrivals([hello])
 
-    def rows(self, rows: list[Row]) -> list[Arrival]:
+    def rows(self, rows: list[Row] | Batch) -> list[Arrival]:
         """Arrivals that are complete with these rows."""
-        if not self._wall and rows:
-            self._wall = next((row.wall for row in rows if row.wall), 0.0)
-        records = self.assembler.add(rows)
+        if isinstance(rows, Batch):
+            if not self._wall and rows.walls is not None and rows.count:
+                self._wall = float(rows.walls[0])
+            records = self.assembler.add_batch(rows)
+        else:
+            if not self._wall and rows:
+                self._wall = next((row.wall for row in rows if row.wall), 0.0)
+            records = self.assembler.add(rows)
         return [*self.introduce(), *self.arrivals(records)]
 
     def begin_anew(self) -> list[Arrival]:
@@ -265,7 +279,7 @@ class LogSource:
         self._complete = at_end and not read
         return arrivals, read
 
-    def _give(self, file: _Open, rows: list[Row]) -> list[Arrival]:
+    def _give(self, file: _Open, rows: list[Row] | Batch) -> list[Arrival]:
         facts = file.reader.facts
         self._writer.title = facts.title or self._writer.title
         self._writer.total_steps = facts.total_steps or self._writer.total_steps

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import csv
 
+from .batch import Batch
 from .lines import Lines
 from .names import is_step, is_time, step_rank
 from .numbers import integer, number, unix_time
 from .reader import LogFacts, Row
+from .table_block import ABSENT, looks_numeric, read_block
 
 DELIMITERS = ("\t", ",", ";")
-_ABSENT = frozenset({"", "-", "n/a", "na", "none", "null", "nat", "true", "false"})
 _LOOKED_AT = 50
 """Lines that must show a column of numbers."""
 _FORMATS = {"\t": "TSV", ",": "CSV", ";": "CSV"}
@@ -76,6 +77,19 @@ class TableReader:
         """The rows of the lines that are complete with `data`."""
         return self._rows(self._lines.feed(data))
 
+    def feed_batch(self, data: bytes) -> Batch | list[Row]:
+        """The same, all rows at once where the lines are alike."""
+        if not self._names and (at := data.find(b"\n")) >= 0:
+            rows = self.feed(data[: at + 1])
+            if rows or not self._names:
+                return rows + self.feed(data[at + 1 :])
+            data = data[at + 1 :]
+        block = self._lines.block(data) if self._names else None
+        if block is None:
+            return self.feed(data)
+        batch = read_block(block, self._delimiter, self._names, self._step, self._times)
+        return self._rows(self._lines.split(block)) if batch is None else batch
+
     def end(self) -> list[Row]:
         """The row of the last line, if it has all of its cells."""
         return self._rows(self._lines.end())
@@ -116,7 +130,7 @@ class TableReader:
         wall = next((told for index in self._times if (told := unix_time(cells[index])) is not None), None)
         step = integer(number(cells[self._step])) if self._step is not None else None
         values: dict[str, float] = {}
-        wrong = self._step is not None and step is None and cells[self._step].lower() not in _ABSENT
+        wrong = self._step is not None and step is None and cells[self._step].lower() not in ABSENT
         for index, cell in enumerate(cells):
             if not cell or index == self._step or (wall is not None and index in self._times):
                 continue
@@ -127,13 +141,8 @@ class TableReader:
                 if found is not None:
                     values[names[index]] = found
                 else:
-                    wrong = wrong or _looks_numeric(cell)
+                    wrong = wrong or looks_numeric(cell)
         self.facts.bad += wrong
         if wrong and self._step is not None and step is None:
             return None
         return Row(step, values, wall) if values else None
-
-
-def _looks_numeric(cell: str) -> bool:
-    """A cell that was meant as a number, and is none: "3e", "1.2.3"."""
-    return cell[0] in "0123456789+-." and cell.lower() not in _ABSENT and unix_time(cell) is None
