@@ -68,6 +68,7 @@ RUN: list[BindingType] = [
     ),
     key("N", "finding(-1)", "", ""),
     key("enter", "card", "card", "open the card of the finding", show=True, display="enter"),
+    key("a", "acknowledge", "", "acknowledge the finding, with a note that all viewers of the run see"),
     key("escape", "back", "", "clear the cursor; then follow the tail; then show the whole run", display="esc"),
 ]
 
@@ -114,6 +115,15 @@ LAYERS_SCREEN: list[BindingType] = [
 FINDINGS_SCREEN: list[BindingType] = [
     key("v", "severity", "severity", "show all findings, warnings and worse, critical ones only", show=True),
     key("f", "family", "family", "show one family of findings after the other", show=True),
+]
+
+CARD: list[BindingType] = [
+    key("a", "acknowledge", "acknowledge", "acknowledge the finding, with a note", show=True),
+]
+
+NOTE: list[BindingType] = [
+    key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("ctrl+r", "take_back", "take back", "it is not acknowledged any more"),
 ]
 
 LAYER_OUT: list[BindingType] = [

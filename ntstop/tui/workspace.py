@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,8 @@ class Workspace:
         self.view = StepView()
         self.findings: Sequence[Finding] = ()
         """Copies of the first run's findings."""
+        self.notes: Mapping[str, str] = {}
+        """Id of a finding that somebody has acknowledged, to their note."""
         self._chosen: str | None = None
         self._engine: Any = None
         self._engine_version = -1
@@ -134,6 +136,7 @@ class Workspace:
         self.view.show(finding.first_step)
 
     def _copy_findings(self) -> None:
+        self.notes = {finding: said.note for finding, said in self.session.kept.acknowledged.items()}
         engine = self.session.engine
         # Another engine: a replay has gone back.
         if engine is not self._engine or engine.version != self._engine_version:

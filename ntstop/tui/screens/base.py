@@ -22,6 +22,7 @@ from ..widgets.pane import Pane, is_ascii
 from ..widgets.statusline import StatusLine
 from ..workspace import Look, Workspace
 from .card import CardScreen
+from .note import NoteScreen
 
 SEEK = 1 / 20
 """Of the run that a key press of the replay goes back or on."""
@@ -246,4 +247,10 @@ class RunScreen(Screen[None]):
         if finding is not None:
             with self.workspace.session.lock:
                 how = reproduction_of(self.workspace.session.engine, finding)
-            self.app.push_screen(CardScreen(finding, how))
+            self.app.push_screen(CardScreen(finding, how, self.workspace.session.kept))
+
+    def action_acknowledge(self) -> None:
+        """Ask for a note on the chosen finding."""
+        finding = self.workspace.finding
+        if finding is not None:
+            self.app.push_screen(NoteScreen(finding, self.workspace.session.kept))

@@ -15,35 +15,52 @@ from ...diagnosis import card
 from ...diagnosis.finding import Finding
 from ...diagnosis.reproduction import Reproduction
 from ...text import safe
+from ...viewer_state import ViewerState
 from .. import bindings
+from .note import NoteScreen
 
 
 class CardScreen(ModalScreen[None]):
     """Drawn over the overview; the run goes on behind it."""
 
     AUTO_FOCUS = "#dialog"
-    BINDINGS: ClassVar = bindings.LAYER_OUT
+    BINDINGS: ClassVar = [*bindings.CARD, *bindings.LAYER_OUT]
 
-    def __init__(self, finding: Finding, how: Reproduction) -> None:
+    def __init__(self, finding: Finding, how: Reproduction, kept: ViewerState) -> None:
         super().__init__()
         self.finding = finding
         self.how = how
+        self.kept = kept
 
     def compose(self) -> ComposeResult:
         """Two columns: the headings of the card, and the text."""
         with VerticalScroll(id="dialog") as dialog:
             dialog.border_title = self.finding.kind
-            dialog.border_subtitle = "esc: back"
-            yield Static(card_table(self.finding, self.how))
+            dialog.border_subtitle = "a: acknowledge  esc: back"
+            yield Static(self.table())
+
+    def on_screen_resume(self) -> None:
+        """What was said about it in the meantime."""
+        self.query_one(Static).update(self.table())
+
+    def table(self) -> Table:
+        """The card as it stands."""
+        return card_table(self.finding, self.how, self.kept.note(self.finding.id))
+
+    def action_acknowledge(self) -> None:
+        """Ask for a note."""
+        self.app.push_screen(NoteScreen(self.finding, self.kept))
 
 
-def card_table(finding: Finding, how: Reproduction) -> Table:
-    """The card, heading by heading; what is not known is said, not left out."""
+def card_table(finding: Finding, how: Reproduction, note: str | None = None) -> Table:
+    """The card, heading by heading; what is not known is said, not left out. `note`: that of who acknowledged it."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True)
     table.add_column(ratio=1)
     table.add_row("", "", Text(safe(card.title(finding))))
+    if note is not None:
+        table.add_row("", "", Text(safe(card.acknowledged(note))))
     for heading, lines in card.fields(finding, how):
         table.add_row("", "", "")
         for row, line in enumerate(lines):

@@ -62,7 +62,7 @@ class Overview(RunScreen):
         nothing = f"nothing found in {count(facts.step)} steps" if has_steps else "nothing found yet"
         note = facts.why if facts.state in ENDED else ""
         pane = self.query_one(FindingsPane)
-        pane.set(workspace.findings, workspace.place, nothing, note, workspace.output_path or "")
+        pane.set(workspace.findings, workspace.place, nothing, note, workspace.output_path or "", workspace.notes)
 
     def cursor_columns(self) -> int:
         """Those of the loss."""

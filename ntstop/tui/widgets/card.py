@@ -13,9 +13,11 @@ from ..workspace import Look, Workspace
 from .lines import Entry, LinesPane
 
 
-def card_entries(finding: Finding, how: Reproduction) -> list[Entry]:
-    """The title, then field by field."""
+def card_entries(finding: Finding, how: Reproduction, note: str | None = None) -> list[Entry]:
+    """The title, what was said by who acknowledged it, then field by field."""
     entries = [Entry("finding", card.title(finding), Ink.STRONG)]
+    if note is not None:
+        entries.append(Entry("", card.acknowledged(note)))
     for heading, lines in card.fields(finding, how):
         entries += [Entry("" if place else heading.lower(), line) for place, line in enumerate(lines)]
     return entries
@@ -43,7 +45,8 @@ class CardPane(LinesPane):
             return
         if finding.id != self.shown:
             self.shown, self.lines.top = finding.id, 0
-        self.entries = card_entries(finding, reproduction_of(look.session.engine, finding))
+        note = workspace.notes.get(finding.id) if workspace is not None else None
+        self.entries = card_entries(finding, reproduction_of(look.session.engine, finding), note)
 
     def present(self) -> None:
         """Show it."""

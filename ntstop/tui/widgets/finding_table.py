@@ -12,7 +12,7 @@ from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..workspace import Look, Workspace
 from .chart import CursorMoved
-from .findings import INKS, WORDS
+from .findings import INKS, NO_NOTES, WORDS, said, standing
 from .pane import is_ascii, value
 from .table import TablePane
 
@@ -30,7 +30,7 @@ class FindingTable(TablePane[Finding]):
     """One line a finding. The chosen one is the chosen one of all screens."""
 
     NAME = "findings"
-    HELP = "What is wrong, the weightiest first. OVER: it has resolved. enter opens the card."
+    HELP = "What is wrong, the weightiest first. OVER: it has resolved. ACK: acknowledged. enter opens the card."
     COLUMNS = (
         Column("", 6, keep=9, right=False),
         Column("kind", 22, keep=8, right=False),
@@ -85,11 +85,12 @@ class FindingTable(TablePane[Finding]):
     def cells(self, row: Finding) -> Sequence[Cell]:
         """Severity, kind, where and since when, what."""
         glyph, plain, word = WORDS[row.severity]
-        over = row.status == "resolved"
+        notes = self.workspace.notes if self.workspace is not None else NO_NOTES
+        over = standing(row, notes)
         ink = Ink.DIM if over else Ink.TEXT
         return (
             Cell(
-                f"{plain if is_ascii(self.app) else glyph} {'OVER' if over else word}",
+                f"{plain if is_ascii(self.app) else glyph} {over or word}",
                 ink if over else INKS[row.severity],
             ),
             Cell(row.kind, ink),
@@ -97,7 +98,7 @@ class FindingTable(TablePane[Finding]):
             Cell(count(row.first_step), ink),
             Cell(count(row.last_step), Ink.DIM),
             Cell(row.where, ink),
-            Cell(row.symptom, ink),
+            Cell(said(row, notes), ink),
         )
 
     def identity(self, row: Finding) -> Hashable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -17,13 +17,24 @@ from .pane import Pane, is_ascii, plain_if, value
 
 WORDS = {"critical": ("✖", "x", "CRIT"), "warning": ("▲", "!", "WARN"), "info": ("○", "o", "INFO")}
 """Glyph, glyph in ASCII, word."""
+NO_NOTES: Mapping[str, str] = {}
 INKS = {"critical": Ink.CRITICAL, "warning": Ink.WARNING, "info": Ink.INFO}
 
 
 def draw_findings(
-    findings: Sequence[Finding], selected: int, width: int, height: int, *, nothing: str = "", ascii_only: bool = False
+    findings: Sequence[Finding],
+    selected: int,
+    width: int,
+    height: int,
+    *,
+    nothing: str = "",
+    ascii_only: bool = False,
+    notes: Mapping[str, str] = NO_NOTES,
 ) -> Picture:
-    """A row for each finding around the selected one, or the words for `nothing`."""
+    """A row for each finding around the selected one, or the words for `nothing`.
+
+    `notes`: what was said about those that somebody has acknowledged, by their ids.
+    """
     picture = Picture.blank(width, height)
     if not findings:
         picture.write(0, 2, clip(nothing, width - 3), Ink.DIM)
@@ -34,23 +45,38 @@ def draw_findings(
     kind_end = 10 + max(map(cell_width, kinds)) + 2
     since_end = kind_end + 8 + max(len(count(finding.first_step)) for finding in shown)
     for row, (finding, kind) in enumerate(zip(shown, kinds, strict=True)):
-        _draw_severity(picture, row, finding, top + row == selected, ascii_only)
-        is_over = finding.status == "resolved"
+        _draw_severity(picture, row, finding, top + row == selected, ascii_only, notes)
+        is_over = bool(standing(finding, notes))
         text = Ink.DIM if is_over else Ink.STRONG if top + row == selected else Ink.TEXT
         picture.write(row, 10, kind, text)
         picture.write(row, kind_end, "since", Ink.DIM)
         picture.write(row, kind_end + 6, count(finding.first_step), text)
-        picture.write(row, since_end, clip(finding.symptom, width - since_end - 1), Ink.DIM if is_over else Ink.TEXT)
+        picture.write(
+            row, since_end, clip(said(finding, notes), width - since_end - 1), Ink.DIM if is_over else Ink.TEXT
+        )
     return plain_if(ascii_only, picture)
 
 
-def _draw_severity(picture: Picture, row: int, finding: Finding, is_selected: bool, ascii_only: bool) -> None:
+def said(finding: Finding, notes: Mapping[str, str]) -> str:
+    """The symptom, behind the note of who acknowledged it."""
+    note = notes.get(finding.id)
+    return f"{note} · {finding.symptom}" if note else finding.symptom
+
+
+def standing(finding: Finding, notes: Mapping[str, str]) -> str:
+    """The word of a finding that asks for nothing any more, else ""."""
+    return "OVER" if finding.status == "resolved" else "ACK" if finding.id in notes else ""
+
+
+def _draw_severity(
+    picture: Picture, row: int, finding: Finding, is_selected: bool, ascii_only: bool, notes: Mapping[str, str]
+) -> None:
     glyph, plain_glyph, word = WORDS[finding.severity]
-    is_over = finding.status == "resolved"
+    is_over = standing(finding, notes)
     if is_selected:
         picture.write(row, 0, ">" if ascii_only else "▸", Ink.STRONG)
     ink = Ink.DIM if is_over else INKS[finding.severity]
-    picture.write(row, 2, f"{plain_glyph if ascii_only else glyph} {'OVER' if is_over else word}", ink)
+    picture.write(row, 2, f"{plain_glyph if ascii_only else glyph} {is_over or word}", ink)
 
 
 class FindingRows(PictureWidget):
@@ -59,11 +85,18 @@ class FindingRows(PictureWidget):
     findings: Sequence[Finding] = ()
     selected = 0
     nothing = ""
+    notes: Mapping[str, str] = NO_NOTES
 
     def draw(self, width: int, height: int) -> Picture:
         """The rows as they stand."""
         return draw_findings(
-            self.findings, self.selected, width, height, nothing=self.nothing, ascii_only=is_ascii(self.app)
+            self.findings,
+            self.selected,
+            width,
+            height,
+            nothing=self.nothing,
+            ascii_only=is_ascii(self.app),
+            notes=self.notes,
         )
 
 
@@ -71,7 +104,10 @@ class FindingsPane(Pane):
     """All findings of the run, as the engine orders them."""
 
     NAME = "findings"
-    HELP = "What is wrong, the weightiest first. OVER: it has resolved. enter opens the card with the evidence."
+    HELP = (
+        "What is wrong, the weightiest first. OVER: it has resolved. ACK: acknowledged. enter opens the "
+        "card with the evidence."
+    )
     BINDINGS: ClassVar = bindings.FINDINGS
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -83,12 +119,21 @@ class FindingsPane(Pane):
         """The rows."""
         yield self.rows
 
-    def set(self, findings: Sequence[Finding], selected: int, nothing: str, note: str = "", output: str = "") -> None:
+    def set(
+        self,
+        findings: Sequence[Finding],
+        selected: int,
+        nothing: str,
+        note: str = "",
+        output: str = "",
+        notes: Mapping[str, str] = NO_NOTES,
+    ) -> None:
         """Show `findings`, one of them selected.
 
-        `nothing`: the words for none; `note`: what the state of the run rests on; `output`: where the job writes.
+        `nothing`: the words for none; `note`: what the state of the run rests on; `output`: where the job writes;
+        `notes`: what was said about those that are acknowledged.
         """
-        self.note, self.output = note, output
+        self.note, self.output, self.rows.notes = note, output, notes
         self.rows.findings, self.rows.selected, self.rows.nothing = findings, selected, nothing
         self.refresh_rows()
 
