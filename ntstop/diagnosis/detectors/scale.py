@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -92,4 +93,4 @@ class ScaleWatch:
         """The scale is so many halvings under the level it once had, and small."""
         if self.peak is None or self.last is None:
             return False
-        return self.last[1] <= min(SMALL, self.peak[1] * 0.5**halvings)
+        return self.last[1] <= min(SMALL, math.ldexp(self.peak[1], -int(halvings)))

@@ -237,7 +237,7 @@ def _collapse_claim(fall: Fall, last: tuple[int, float] | None, block: StepBlock
             "NaN already."
         ),
         fix=f"Run the batch of step {fall.first_x:,} once under torch.autograd.set_detect_anomaly(True) and give the "
-        "operation it names an epsilon (sqrt(x + 1e-12), clamp_min before a root); a smaller init_scale only delays it.",
+        "operation it names an epsilon (sqrt(x + 1e-12), say); a smaller init_scale only delays it.",
         confidence="high that no step is made: each was skipped. Medium on the cause: anomaly detection would name it.",
         evidence=[
             *before,
