@@ -74,6 +74,28 @@ RUN: list[BindingType] = [
 
 OVERVIEW: list[BindingType] = []
 
+CURVES: list[BindingType] = [
+    key("enter", "enlarge", "large", "make the chosen curve large, or small again", show=True, display="enter"),
+    key("slash", "filter", "filter", "show only curves whose names have these words", show=True, display="/"),
+    key("o", "overlay", "overlay", "lay the chosen curve over others in the large chart, up to 6", show=True),
+    key("O", "overlay_none", "", "nothing laid over"),
+    key("x", "axis", "axis", "over steps, time or tokens", show=True),
+    key("d", "difference", "difference", "of several runs: each less the first", show=True),
+    key("s", "order", "order", "order: by kind, name or newest point; reverse", show=True, display="sS"),
+    key("S", "reverse", "", ""),
+    key("P", "pin", "pin", "pin the chosen curve before all others", show=True),
+    key("escape", "back", "", "small again; then no filter; then as everywhere", display="esc"),
+]
+
+CURVES_PANE: list[BindingType] = [
+    key("up", "screen.choose(-1)", "", "another curve; page keys, home and end go further", display="↑↓"),
+    key("down", "screen.choose(1)", "", ""),
+    key("pageup", "screen.page(-1)", "", ""),
+    key("pagedown", "screen.page(1)", "", ""),
+    key("home", "screen.choose(-1000000)", "", ""),
+    key("end", "screen.choose(1000000)", "", ""),
+]
+
 LAYERS: list[BindingType] = [
     key("up", "layer(-1)", "", "choose a row: its layers and their value stand in the title", display="↑↓"),
     key("down", "layer(1)", "", ""),

@@ -44,6 +44,7 @@ class Entry(NamedTuple):
 
 SCREENS = (
     Entry("1", "overview", "overview", "Overview", "everything at a glance"),
+    Entry("2", "curves", "curves", "CurvesScreen", "every curve, of several runs too, side by side or laid over"),
     Entry("3", "layers", "layers", "LayersScreen", "norms and ratios of each layer, as a table, a map and curves"),
     Entry("4", "step", "step", "StepScreen", "where the time of a step goes, and which steps took longest"),
     Entry("5", "memory", "memory", "MemoryScreen", "what holds the memory, on the device and on the host"),

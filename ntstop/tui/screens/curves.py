@@ -1,0 +1,142 @@
+"""Every curve of the run, and of the runs it is compared with: a grid of charts, one of them large at wish."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.widgets import Input
+
+from .. import bindings
+from ..choice import MOST_OVERLAID
+from ..widgets.chart import CursorMoved
+from ..widgets.curves import CurvesPane
+from ..workspace import Workspace
+from .base import RunScreen
+
+
+class CurvesScreen(RunScreen):
+    """One pane, and a line to type a filter into."""
+
+    TITLE = "curves"
+    BINDINGS: ClassVar = bindings.CURVES
+    TURNS = ("curves",)
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
+        self.pane = CurvesPane(id="curves")
+        self.filter = Input(id="filter", placeholder="words of a name", compact=True, select_on_focus=False)
+
+    def body(self) -> ComposeResult:
+        """The charts."""
+        yield self.pane
+
+    def foot(self) -> ComposeResult:
+        """The filter, while it is typed."""
+        yield self.filter
+
+    def cursor_columns(self) -> int:
+        """Those of one chart."""
+        return self.pane.grid.dot_columns(0, self.pane.grid.geometry) // 2
+
+    def on_cursor_moved(self, event: CursorMoved) -> None:
+        """A click chooses the chart it falls into, and puts the cursor there; on another axis, only the former."""
+        if event.pinned and event.x is not None and self.pane.axis == "step":
+            self.view.show(event.x)
+        self.tick()
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the chart that was clicked."""
+        grid = self.pane.grid
+        if event.widget is grid and (offset := event.get_content_offset(grid)) is not None:
+            place = grid.place_at(offset.x, offset.y)
+            if place is not None:
+                self.pane.choice.chosen = grid.cells[place].name
+                self.redraw()
+
+    def action_choose(self, offset: int) -> None:
+        """Another curve."""
+        self.pane.choice.move(offset, self.pane.shown)
+        self.redraw()
+
+    def action_page(self, pages: int) -> None:
+        """A screen further."""
+        self.action_choose(pages * max(len(self.pane.grid.geometry.boxes), 1))
+
+    def action_enlarge(self) -> None:
+        """Large, or small again."""
+        self.pane.choice.is_large = not self.pane.choice.is_large
+        self.redraw()
+
+    def action_overlay(self) -> None:
+        """Lay the chosen curve over the others, or no longer."""
+        if not self.pane.choice.overlay():
+            self.app.notify(f"{MOST_OVERLAID} curves in one chart at most", timeout=3)
+        self.redraw()
+
+    def action_overlay_none(self) -> None:
+        """Nothing laid over."""
+        self.pane.choice.overlaid.clear()
+        self.redraw()
+
+    def action_axis(self) -> None:
+        """Steps, time, tokens."""
+        with self.workspace.locked():
+            look = self.workspace.look()
+            found = self.pane.next_axis(look) if look is not None else None
+        if found is None:
+            self.app.notify("neither times nor tokens were measured", timeout=3)
+        self.redraw()
+
+    def action_difference(self) -> None:
+        """Each run less the first."""
+        if len(self.workspace.runs) < 2:
+            self.app.notify("a difference needs two runs: ntstop A B", timeout=3)
+            return
+        self.pane.is_difference = not self.pane.is_difference
+        self.redraw()
+
+    def action_order(self) -> None:
+        """The next order."""
+        self.pane.choice.next_order()
+        self.redraw()
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self.pane.choice.is_reversed = not self.pane.choice.is_reversed
+        self.redraw()
+
+    def action_pin(self) -> None:
+        """Before all others, or no longer."""
+        self.pane.choice.pin()
+        self.redraw()
+
+    def action_filter(self) -> None:
+        """Type words."""
+        self.add_class("-filtering")
+        self.filter.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter as it is typed."""
+        self.pane.set_filter(event.value)
+        self.redraw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Done."""
+        self._end_filter()
+
+    def action_back(self) -> None:
+        """One layer out: the line of the filter, the large chart, the filter, then as everywhere."""
+        if self.has_class("-filtering"):
+            self._end_filter()
+        elif self.pane.choice.is_large:
+            self.action_enlarge()
+        elif self.pane.choice.filter:
+            self.filter.value = ""
+        else:
+            super().action_back()
+
+    def _end_filter(self) -> None:
+        self.remove_class("-filtering")
+        self.pane.focus()

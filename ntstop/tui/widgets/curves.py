@@ -1,0 +1,238 @@
+"""All curves of the run in a grid of small charts, or one of them large with others laid over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from textual.app import ComposeResult
+
+from ...curves.alignment import AxisName
+from ...text import cell_width, count, number
+from .. import bindings
+from ..choice import CurveChoice
+from ..colours import ColourBook
+from ..raster.ink import Ink, line
+from ..raster.labels import mark_of
+from ..raster.legend import value_at
+from ..raster.spec import Level, Trace
+from ..styles.paint import glyphs_of
+from ..traces import Frame, Lane, axes_of, chart_of, differences, frame_of, trace_of
+from ..workspace import Look
+from .grid import Cell, ChartGrid, Geometry
+from .pane import Pane, Value, value
+
+AT_A_TIME = 6
+"""Of so many charts that have news one is drawn at each turn, so that a screen full of them is no burst."""
+MOST_MARGIN = 28
+"""Cells that labels at the end of curves may take."""
+
+
+class CurvesPane(Pane):
+    """The grid, what is chosen in it, and how it is looked at."""
+
+    NAME = "curves"
+    HELP = (
+        "Every curve of the run on one step axis: a moving average over the band from the lowest to the highest value, "
+        "or diamonds where there are few points. Runs that were opened together lie over each other, each with its "
+        "colour and sign. ↑↓ choose a curve, enter makes it large, o lays it over the others."
+    )
+    BINDINGS: ClassVar = bindings.CURVES_PANE
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.grid = ChartGrid()
+        self.choice = CurveChoice()
+        self.axis: AxisName = "step"
+        self.is_difference = False
+        self.shown: list[str] = []
+        self.runs: Sequence[tuple[str, int]] = ()
+        """Name and place in the book of each run."""
+        self.book = ColourBook()
+        self._cells: list[Cell] = []
+        self._shape = Geometry(1, 1)
+        self._keys: dict[int, Hashable] = {}
+        self._known: Hashable = None
+        self._turn = 0
+        self._top = 0
+        self._margin = 0
+        self._axis_words: list[str] = []
+
+    def body(self) -> ComposeResult:
+        """The grid."""
+        yield self.grid
+
+    def gather(self, look: Look) -> None:
+        """The charts whose look has changed, and of the others those whose turn it is."""
+        self._learn_names(look)
+        frame = frame_of(look, self.axis)
+        self._describe(frame, look)
+        names = self._page()
+        fresh = dict(enumerate(self._cells))
+        due = self._due(len(names))
+        for place, name in enumerate(names):
+            key = self._key(name, frame, look)
+            if place in due or self._keys.get(place) != key or place not in fresh:
+                self._keys[place] = key
+                fresh[place] = self._cell(name, place, frame, look)
+        self._cells = [fresh[place] for place in range(len(names))]
+
+    def present(self) -> None:
+        """The charts, and in the title which runs they are of and how they are looked at."""
+        self.grid.show(self._cells, self._shape)
+        glyphs = glyphs_of(self.app)
+        values: list[Value] = []
+        if len(self.runs) > 1:
+            values = [((mark_of(place, glyphs), line(place)), (name, Ink.TEXT)) for name, place in self.runs]
+        self.head(values, ", ".join(self._axis_words))
+
+    def next_axis(self, look: Look) -> str | None:
+        """The next axis that a run has measured; its name, or None where there is only the step."""
+        axes = axes_of(look)
+        if len(axes) < 2:
+            return None
+        place = axes.index(self.axis) if self.axis in axes else 0
+        self.axis = axes[(place + 1) % len(axes)]
+        return self.axis
+
+    def set_filter(self, words: str) -> None:
+        """Show only curves whose name has all of these words."""
+        self.choice.filter = words
+        self._known = None
+
+    def _learn_names(self, look: Look) -> None:
+        """The names there are, where some have come since or the choice has changed."""
+        choice = self.choice
+        sizes = tuple(len(process.series) for _, process in look.runs)
+        known = sizes, choice.filter, choice.order, choice.is_reversed, tuple(choice.pinned)
+        if known == self._known and choice.order != "newest":
+            return
+        self._known = known
+        choice.names = list(dict.fromkeys(
+            name for _, process in look.runs for name, series in process.series.items() if series.last_x is not None
+        ))  # fmt: skip
+        series = look.process.series
+
+        def newest(name: str) -> float:
+            return (series[name].last_x or 0.0) if name in series else -math.inf
+
+        self.shown = choice.shown(newest)
+        if choice.chosen not in self.shown:
+            choice.chosen = self.shown[0] if self.shown else None
+        self.runs = [(shown.name, self.book.of(shown.name)) for shown, _ in look.runs]
+
+    def _page(self) -> list[str]:
+        """The curves that are on the screen: the large one, or the page of the grid around the chosen one."""
+        if self.choice.is_large:
+            self._shape, self._margin = self.grid.room(1), self._label_width()
+            return [self.choice.chosen] if self.choice.chosen else []
+        self._margin = 0
+        shape = self._shape = self.grid.room(len(self.shown))
+        chosen = self.shown.index(self.choice.chosen) if self.choice.chosen in self.shown else 0
+        row, rows = chosen // shape.columns, math.ceil(len(self.shown) / shape.columns)
+        self._top = min(max(self._top, row - shape.rows + 1, 0), row, max(rows - shape.rows, 0))
+        first = self._top * shape.columns
+        return self.shown[first : first + len(shape.boxes)]
+
+    def _due(self, charts: int) -> set[int]:
+        """Places of the charts whose turn it is to show what has come since."""
+        if not charts:
+            return set()
+        number = math.ceil(charts / AT_A_TIME)
+        due = {(self._turn + offset) % charts for offset in range(number)}
+        self._turn = (self._turn + number) % charts
+        return due
+
+    def _key(self, name: str, frame: Frame, look: Look) -> Hashable:
+        choice = self.choice
+        overlaid = tuple(choice.overlaid) if choice.is_large else name in choice.overlaid
+        return (
+            name, frame.axis, frame.x_range, look.view.key, self.is_difference, self._shape, self._margin, overlaid,
+            name in choice.pinned, name == choice.chosen, len(frame.lanes),
+        )  # fmt: skip
+
+    def _cell(self, name: str, place: int, frame: Frame, look: Look) -> Cell:
+        columns = self.grid.dot_columns(place, self._shape, self._margin) or 2
+        names = self.choice.together() if self.choice.is_large else [name]
+        traces = self._traces(names, frame, columns, look.view.smoothing)
+        spec = chart_of(frame, traces, log=look.view.log and not self.is_difference)
+        if self._margin or self.is_difference:
+            levels = (Level(0.0),) if self.is_difference else ()
+            spec = replace(spec, margin=self._margin, levels=levels)
+        marks = ("* " if name in self.choice.pinned else "") + ("+" if name in self.choice.overlaid else "")
+        return Cell(name, spec, self._values(name, traces, frame, look), marks.strip(), name == self.choice.chosen)
+
+    def _traces(self, names: Sequence[str], frame: Frame, columns: int, smoothing: str) -> list[Trace]:
+        """The curves of one chart: those of all runs, less that of the first where differences are asked for."""
+        found: list[Trace] = []
+        for name in names:
+            parts = [
+                part
+                for lane in frame.lanes
+                for part in trace_of(
+                    frame, lane, name, columns, smoothing, self._ink(name, names, lane, frame),
+                    band=len(frame.lanes) == 1 and len(names) == 1,
+                )
+            ]  # fmt: skip
+            found += differences(parts) if self.is_difference else parts
+            self._sign(found, name, names, frame)
+        return found
+
+    def _ink(self, name: str, names: Sequence[str], lane: Lane, frame: Frame) -> Ink:
+        if len(names) > 1:
+            return line(self.book.of(name))
+        return line(self.book.of(lane.shown.name)) if len(frame.lanes) > 1 else Ink.LINE_0
+
+    def _sign(self, traces: list[Trace], name: str, names: Sequence[str], frame: Frame) -> None:
+        """Give lines that are several in a chart their signs and, where there is room, their labels."""
+        glyphs = glyphs_of(self.app)
+        several = len(names) > 1 or len(frame.lanes) > 1
+        for place, trace in enumerate(traces):
+            if trace.kind != "line" or trace.mark or not several:
+                continue
+            of_run = len(frame.lanes) > 1
+            sign = mark_of(self.book.of(trace.label if of_run else name), glyphs)
+            label = trace.label if len(names) == 1 else f"{trace.label} {name}" if of_run else name
+            traces[place] = replace(trace, mark=sign, label=label)
+
+    def _values(self, name: str, traces: Sequence[Trace], frame: Frame, look: Look) -> list[Value]:
+        """The value of each run at the cursor, or the newest of its curve."""
+        lines = [trace for trace in traces if trace.kind == "line"]
+        if len(frame.lanes) == 1 and look.view.cursor is not None and not self.choice.overlaid:
+            return [value(number(look.value_at(name, look.view.cursor), 6))]
+        return [
+            value(number(value_at(trace, frame.cursor), 6), Ink.STRONG, key=trace.mark, key_ink=trace.ink)
+            for trace in lines
+        ]
+
+    def _label_width(self) -> int:
+        """Room for the longest label of the large chart."""
+        several_runs, names = len(self.runs) > 1, self.choice.together()
+        if not several_runs and len(names) < 2:
+            return 0
+        runs = max((cell_width(name) for name, _ in self.runs), default=0) if several_runs else 0
+        curves = max(map(cell_width, names), default=0) if len(names) > 1 else 0
+        return min(runs + curves + 4, MOST_MARGIN, self.grid.size.width // 4)
+
+    def _describe(self, frame: Frame, look: Look) -> None:
+        """What the keys have set, in words."""
+        view, choice = look.view, self.choice
+        total = len(choice.names)
+        words = [f"{len(self.shown)} of {count(total)}" if len(self.shown) < total else count(total)]
+        if choice.filter:
+            words.append(f"/{choice.filter}")
+        if choice.order != "kind" or choice.is_reversed:
+            words.append(f"by {choice.order}" + (", reversed" if choice.is_reversed else ""))
+        if frame.axis != "step":
+            words.append(f"over {frame.axis}" + (f", {frame.unit}" if frame.unit else ""))
+        words += [] if view.cursor is None else [f"step {count(view.cursor)}"]
+        words += ["log"] if view.log else []
+        if view.smoothing != "light":
+            words.append("raw" if view.smoothing == "off" else "strongly smoothed")
+        if self.is_difference and self.runs:
+            words.append(f"less {self.runs[0][0]}")
+        if lacking := [lane.shown.name for lane in frame.lanes if lane.alignment is None]:
+            words.append(f"no {self.axis} measured by {', '.join(lacking)}")
+        self._axis_words = words
