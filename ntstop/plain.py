@@ -39,6 +39,7 @@ def overview(session: Session) -> str:
             lines += [f"{'warning':<10} {text.safe(event.text)}" for event in process.warnings]
             beat = process.heartbeat
             lines += [f"{'off':<10} {text.safe(part)}" for part in (beat.probe.disabled if beat else [])]
+        lines += [f"{'read':<10} {text.safe(remark)}" for remark in session.remarks]
         status = session.status
         if status.corrupt or status.gaps:
             lines.append(f"{'reading':<10} {status.corrupt} damaged and {status.gaps} missing frames")

@@ -140,6 +140,11 @@ class Session:
         """Whether what is read is the log of another tool."""
         return isinstance(self._source, LogSource | TextSource)
 
+    @property
+    def remarks(self) -> list[str]:
+        """What was assumed of a log, and what is missing in it; one line each."""
+        return self._source.remarks if isinstance(self._source, LogSource | TextSource) else []
+
     def start(self) -> None:
         """Begin to read, in a thread of its own. Once only."""
         self._thread = threading.Thread(target=self._run, name="ntstop-reader", daemon=True)

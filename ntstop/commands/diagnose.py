@@ -69,6 +69,7 @@ def run_info(session: Session) -> RunInfo:
         host=process.hello.host if process and process.hello else None,
         title=process.hello.title if process and process.hello else None,
         attempt=process.attempt if process else None,
+        remarks=session.remarks,
     )
 
 
@@ -92,7 +93,8 @@ def render(target: str, session: Session, style: str) -> str:
     if style == "md":
         return _markdown(found, session)
     lines = [text.safe(line(finding, session.kept.note(finding.id))) for finding in session.findings]
-    return "\n".join([_headline(found), *(lines or ["nothing found"])])
+    remarks = [text.safe(f"  {remark}") for remark in found.run.remarks]
+    return "\n".join([_headline(found), *remarks, *(lines or ["nothing found"])])
 
 
 def _markdown(found: Report, session: Session) -> str:
@@ -103,7 +105,8 @@ def _markdown(found: Report, session: Session) -> str:
     # Made for a file, but printed: names of phases, layers and files come from the job. One line at a time, because
     # `safe` makes one line of what it gets.
     lines = "\n".join(cards).split("\n") if cards else ["Nothing found.", ""]
-    return "\n".join([f"# {_headline(found)}", "", *map(text.safe, lines)])
+    remarks = [f"*{text.safe(remark)}*\n" for remark in found.run.remarks]
+    return "\n".join([f"# {_headline(found)}", "", *remarks, *map(text.safe, lines)])
 
 
 def _headline(found: Report) -> str:

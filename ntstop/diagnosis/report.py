@@ -31,6 +31,8 @@ class RunInfo(msgspec.Struct):
     host: str | None = None
     title: str | None = None
     attempt: int | None = None
+    remarks: list[str] = []
+    """What was assumed of a log, and what is missing in it."""
 
 
 class EvidenceEntry(msgspec.Struct):

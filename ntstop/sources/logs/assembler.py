@@ -86,6 +86,21 @@ class Assembler:
         return dict(self._taken)
 
     @property
+    def names(self) -> list[str]:
+        """The names of the log's metrics, in the order in which they came."""
+        return list(self._series)
+
+    @property
+    def told(self) -> set[str]:
+        """The names whose roles the user has said."""
+        return self._roles.named
+
+    @property
+    def counted(self) -> bool:
+        """Whether the log names no steps, so that its rows are counted."""
+        return self._newest is None and self._rows > 0
+
+    @property
     def pending(self) -> bool:
         """A step is open that a further row might belong to."""
         return self._open is not None

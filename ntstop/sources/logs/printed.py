@@ -11,6 +11,7 @@ from ..evidence import State
 from ..pipe import Pipe
 from ..runs import RunEntry
 from .reader import Reader, Row
+from .remarks import remarks
 from .roles import Role
 from .sniff import HINT, is_binary, piped
 from .source import GROWING, HOLD, RowWriter, ago
@@ -87,6 +88,11 @@ class TextSource:
         self._found = self._found or bool(rows)
         self._writer.total_steps = self._reader.facts.total_steps
         return self._writer.rows(rows)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was assumed and what is missing; one line each."""
+        return remarks(self._writer.assembler)
 
     def refresh(self) -> None:
         """A pipe is always looked at."""

@@ -16,6 +16,7 @@ from .assembler import Assembler
 from .batch import Batch
 from .follow import Follower
 from .reader import BatchReader, Reader, Row
+from .remarks import remarks
 from .roles import Role, Roles
 
 _PIECE = 1024 * 1024
@@ -215,6 +216,11 @@ class LogSource:
                 return arrivals
             if not read:
                 time.sleep(max(0.0, min(left, _NAP)))
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was assumed and what is missing; one line each."""
+        return remarks(self._writer.assembler)
 
     def refresh(self) -> None:
         """Look for new files with the next `poll`."""

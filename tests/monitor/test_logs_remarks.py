@@ -1,0 +1,47 @@
+"""What is said of a log that lacks something, or in which something had to be assumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.monitor.test_cli import ntstop
+
+
+def table(path: Path, header: str, row: str, count: int = 60) -> str:
+    """A CSV of `count` rows, `i` being their number."""
+    path.write_text(header + "\n" + "".join(row.format(i=i, fall=5.0 * 0.99**i) + "\n" for i in range(count)))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "options", "says"),
+    [
+        ("step,loss", "{i},{fall}", [], []),
+        ("step,loss_a,loss_b", "{i},{fall},{fall}", [], ["2 losses (loss_a, loss_b)"]),
+        ("step,loss_a,loss_b", "{i},{fall},{fall}", ["--role", "loss_a=train_loss"], []),
+        ("step,val_loss", "{i},{fall}", [], ["no training loss is in it, only one of validation (val_loss)"]),
+        ("step,energy", "{i},{fall}", [], ["no training loss", "which of energy it is"]),
+        ("step,energy", "{i},{fall}", ["--role", "energy=train_loss"], []),
+        ("loss,lr", "{fall},0.1", [], ["names no steps: its rows are counted"]),
+        ("step,loss,step_time", "{i},{fall},320", [], ["step_time says no unit: it is taken for seconds"]),
+        ("step,loss,step_time_ms", "{i},{fall},320", [], []),
+        ("step,loss", "{i},{fall}", ["--role", "los=val_loss"], ["--role los", "did you mean loss?"]),
+        ("step,loss", "{i},{fall}", ["--role", "qqq=val_loss"], ["--role qqq", "there are loss"]),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_assumed_is_one_line_and_the_rest_goes_on(
+    tmp_path: Path, header: str, row: str, options: list[str], says: list[str]
+) -> None:
+    path = table(tmp_path / "log.csv", header, row)
+    done = ntstop("diagnose", path, "--json", *options)
+    assert done.returncode == 0, done
+    (report,) = map(json.loads, done.stdout.splitlines())
+    assert len(report["run"]["remarks"]) == bool(says)
+    for words in (["diagnose", path], ["diagnose", path, "--md"], [path]):
+        output = ntstop(*words, *options).stdout
+        assert all(part in output for part in says)
+    for part in says:
+        assert part in report["run"]["remarks"][0]
