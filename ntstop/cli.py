@@ -34,7 +34,7 @@ class RunOrCommand(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_usage("ntstop", "[RUN | -]")
+        formatter.write_usage("ntstop", "[RUN... | -]")
         formatter.write_usage("ntstop", "COMMAND [ARGS]...", prefix="       ")
 
 
@@ -75,27 +75,31 @@ _threshold = click.option(
 )
 
 
-@click.command("ntstop RUN")
-@click.argument("run")
+@click.command("ntstop RUN...")
+@click.argument("targets", nargs=-1, required=True, metavar="RUN...")
 @_role
 @_pattern
 @_threshold
 @_notify
 def open_run(
-    run: str, roles: tuple[str, ...], pattern: str | None, thresholds: tuple[str, ...], notify: str | None
+    targets: tuple[str, ...],
+    roles: tuple[str, ...],
+    pattern: str | None,
+    thresholds: tuple[str, ...],
+    notify: str | None,
 ) -> int:
-    """Open a run by id, unique prefix or folder, or a log of another tool by its path.
+    """Open a run by id, unique prefix or folder, or a log of another tool by its path; several on one axis.
 
     `-` reads the frames of `ntstop relay`, or what a training prints, from standard input.
     """
     options = _options(roles, pattern, thresholds, notify)
-    if run == "-":
+    if targets == ("-",):
         from ntstop.commands.stdin import open_stdin
 
         return open_stdin(options)
-    from ntstop.commands.open import open_target
+    from ntstop.commands.open import compare_targets, open_target
 
-    return open_target(run, options)
+    return open_target(targets[0], options) if len(targets) == 1 else compare_targets(targets, options)
 
 
 def _options(

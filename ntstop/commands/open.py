@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -11,11 +13,13 @@ from ntstop import text
 from ntstop.commands import screen
 from ntstop.commands.ls import table
 from ntstop.commands.options import Options
-from ntstop.commands.target import logs_of
+from ntstop.commands.target import logs_of, sources_of
 from ntstop.sources import runs
-from ntstop.sources.base import SourceError
+from ntstop.sources.base import Source, SourceError
 from ntstop.sources.logs.source import LogSource, LogTarget
 
+MOST_RUNS = 8
+"""As many colours and signs as there are."""
 _SHOWN_LOGS = 50
 _POLL = 0.5
 """Seconds from one look for a live run to the next."""
@@ -32,6 +36,33 @@ def open_target(target: str, options: Options) -> int:
     except SourceError as error:
         raise click.ClickException(str(error)) from error
     return screen.view(entry.path, options)
+
+
+def compare_targets(targets: Sequence[str], options: Options) -> int:
+    """Open several runs or logs on one axis, the first as what the others are compared with."""
+    try:
+        if "-" in targets:
+            raise SourceError("what comes through a pipe is opened alone: ntstop -")
+        found = [(target, source) for target in targets for source in sources_of(target, options.log)]
+    except SourceError as error:
+        raise click.ClickException(str(error)) from error
+    if len(found) > MOST_RUNS:
+        raise click.ClickException(f"{len(found)} runs are meant, and {MOST_RUNS} at most are told apart on one axis")
+    names = _short_names([(target, source) for target, source in found])
+    return screen.compare(list(zip(names, (source for _, source in found), strict=True)), options)
+
+
+def _short_names(found: Sequence[tuple[str, Path | Source]]) -> list[str]:
+    """What the runs are called on the screen: the end of what was typed, more of it where two have the same."""
+    paths = [
+        source if isinstance(source, Path) else source.target.path if isinstance(source, LogSource) else Path(target)
+        for target, source in found
+    ]
+    for parts in range(1, 5):
+        names = ["/".join(path.parts[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({number})" for number, name in enumerate((path.name for path in paths), 1)]
 
 
 def open_newest(options: Options) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,5 +46,28 @@ def view(target: Path | Source, options: Options) -> int:
             from ntstop.tui.app import run_app
 
             return run_app(session, output_path=str(output) if output and output.exists() else None)
+    except SourceError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def compare(runs: Sequence[tuple[str, Path | Source]], options: Options) -> int:
+    """Show several runs, by the names they are to have on the screen; without a terminal a table is printed once."""
+    from ntstop.session import Session
+
+    try:
+        sessions = [(name, Session(target, renew=options.engine)) for name, target in runs]
+        if not can_draw():
+            from ntstop.compare import comparison
+
+            for _, session in sessions:
+                session.load()
+            click.echo(comparison(sessions))
+            return 0
+        with contextlib.ExitStack() as stack:
+            for _, session in sessions:
+                stack.enter_context(session)
+            from ntstop.tui.app import run_app
+
+            return run_app(sessions[0][1], compared=sessions)
     except SourceError as error:
         raise click.ClickException(str(error)) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,16 +24,27 @@ TICK = 0.25
 
 
 class NtstopApp(App[int], inherit_bindings=False):
-    """Looks at one session. `title` and `output_path` (where the job's output goes) are only shown."""
+    """Looks at one session. `title` and `output_path` (where the job's output goes) are only shown.
+
+    `compared`: the names and sessions of several runs to be laid over each other, `session` the first of them.
+    """
 
     BINDINGS: ClassVar = bindings.APP
     CSS_PATH = "ntstop.tcss"
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
 
-    def __init__(self, session: Session, *, title: str | None = None, output_path: str | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        title: str | None = None,
+        output_path: str | None = None,
+        compared: Sequence[tuple[str, Session]] = (),
+    ) -> None:
         super().__init__(driver_class=terminal.Driver)
-        self.workspace = Workspace([Shown(session)], title=title, output_path=output_path)
+        runs = [Shown(run, name) for name, run in compared] or [Shown(session)]
+        self.workspace = Workspace(runs, title=title, output_path=output_path)
         self.animation_level = "none"
         self.ascii_only = terminal.is_ascii_only()
         self._poor = terminal.has_few_colours()
@@ -48,7 +60,7 @@ class NtstopApp(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Take the terminal in hand, show the overview, and look at the sessions four times a second."""
         terminal.guard(self)
-        self.push_screen(self._installed(SCREENS[0].name))
+        self.push_screen(self._installed(SCREENS[0].name if len(self.workspace.runs) == 1 else "curves"))
         self.set_interval(TICK, self.tick)
 
     @property
@@ -110,12 +122,21 @@ def screen_text(screen: Screen[object]) -> str:
     return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
 
 
-def run_app(session: Session, *, title: str | None = None, output_path: str | None = None) -> int:
-    """Show `session` until the user quits, and return the exit code: 0, or 128 + the signal that ended it."""
+def run_app(
+    session: Session,
+    *,
+    title: str | None = None,
+    output_path: str | None = None,
+    compared: Sequence[tuple[str, Session]] = (),
+) -> int:
+    """Show `session` (see `NtstopApp`) until the user quits, and return the exit code.
+
+    That is 0, or 128 + the signal that ended it.
+    """
     for name in ("COLUMNS", "LINES"):
         # Exported by some shells and wrappers, and wrong from the first resize on; the terminal itself knows.
         os.environ.pop(name, None)
-    app = NtstopApp(session, title=title, output_path=output_path)
+    app = NtstopApp(session, title=title, output_path=output_path, compared=compared)
     try:
         app.run(mouse=False)
     finally:

@@ -24,11 +24,10 @@ from .view import StepView
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A run on the screen. `index` is its place among all runs that were ever opened here: its colour and glyph."""
+    """A run on the screen, and what it is called there, "" where it is the only one."""
 
     session: Session
     name: str = ""
-    index: int = 0
 
 
 @dataclass(frozen=True, eq=False)

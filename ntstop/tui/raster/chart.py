@@ -243,7 +243,9 @@ def _draw_levels(picture: Picture, box: Box, y: YScale, spec: ChartSpec) -> None
         if not np.isfinite(edges).all():
             continue
         low, high = sorted(np.clip(edges, -1.0, 2.0).tolist())
-        first, last = (box.bottom - 1 - math.floor(edge * box.height * 0.999999) for edge in (high, low))
+        # A range ends below the row that it only touches; a line stands in the row of its tick.
+        inside = 1.0 if level.high is None else 0.999999
+        first, last = (box.bottom - 1 - math.floor(edge * box.height * inside) for edge in (high, low))
         if last < box.top or first >= box.bottom:
             continue
         rows = slice(max(first, box.top), min(last, box.bottom - 1) + 1)

@@ -13,7 +13,7 @@ from .picture import Picture
 from .scale import YScale
 from .spec import Box, Glyphs, Trace
 
-MARKS = "●▲■◆○△□◇"
+MARKS = "●▲■▼○△□◇"
 ASCII_MARKS = "ABCDEFGH"
 EVERY = 14
 """Cells from one sign of a curve to its next."""

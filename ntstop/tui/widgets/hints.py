@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from textual.binding import Binding
+
 from ...text import cell_width
+from .. import bindings
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from .chart import PictureWidget
 from .pane import is_ascii, plain_if
 
+_COMMON = {binding.action for binding in bindings.RUN if isinstance(binding, Binding)}
 Hint = tuple[str, str]
 """A key and what it does."""
 
@@ -33,13 +37,14 @@ class Hints(PictureWidget):
     """The line on the screen."""
 
     def draw(self, width: int, height: int) -> Picture:
-        """From the bindings of this screen that are marked to be shown."""
+        """From the bindings that are marked to be shown: first what only this screen can do, then what all can."""
+        own: dict[str, Hint] = {}
         first: dict[str, Hint] = {}
         last: dict[str, Hint] = {}
         for active in self.screen.active_bindings.values():
             binding = active.binding
             if binding.show and binding.description:
-                side = last if active.node is self.app else first
+                side = last if active.node is self.app else first if binding.action in _COMMON else own
                 side.setdefault(binding.action, (binding.key_display or binding.key, binding.description))
-        picture = draw_hints(list(first.values()), list(last.values())[::-1], width, height)
+        picture = draw_hints([*own.values(), *first.values()], list(last.values())[::-1], width, height)
         return plain_if(is_ascii(self.app), picture)
