@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Modes(Protocol):
+    """The models that are trained, as far as it matters that they are in training mode."""
+
+    sensitive: int
+    """Modules that do something else in evaluation mode: dropout, batch norm."""
+
+    def evaluating(self) -> bool | None:
+        """Whether all of the models are in evaluation mode; None: they are gone."""
+
+
+def _none() -> int:
+    return 0
 
 
 @dataclass(slots=True)
@@ -38,6 +54,9 @@ class Progress:
     saw_backward: bool = False
     saw_optimizer: bool = False
     saw_loader: bool = False
+    pending: Callable[[], int] = _none
+    """Backward passes since the last optimizer step; may be asked from any thread."""
+    modes: Modes | None = None
     disabled: list[str] = field(default_factory=list)
     """Parts of the probe that failed and switched themselves off, each "name: reason"."""
 

@@ -88,6 +88,7 @@ class Publisher:
         while True:
             stopping = self._stop.is_set()
             self._guarded("publisher", self._flush)
+            self._guarded("modes", self._pulse.glance)
             if stopping or time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + BEAT
                 self._each_second()

@@ -31,6 +31,24 @@ class Pulse:
         self._cpu = (time.monotonic(), time.thread_time())
         self._last_stack: list[str] = []
         self._stack_at = 0.0
+        self._looks = self._eval_looks = 0
+        self._eval_since: int | None = None
+
+    def glance(self) -> None:
+        """Between two beats: is what is trained in training mode? Its mode in backward is that of its forward."""
+        progress = self._progress
+        modes, steps = progress.modes, progress.steps
+        if modes is None or progress.phase not in ("backward", "optimizer"):
+            return
+        evaluating = modes.evaluating()
+        if evaluating is None or progress.phase not in ("backward", "optimizer"):
+            return
+        self._looks += 1
+        self._eval_looks += evaluating
+        if not evaluating:
+            self._eval_since = None
+        elif self._eval_since is None:
+            self._eval_since = steps
 
     def beat(self, *, dropped: int, unrecorded: int, viewers: int, disabled: list[str]) -> Heartbeat:
         """A heartbeat of this moment, with the losses and the failures that the caller knows of."""
@@ -39,6 +57,8 @@ class Pulse:
         phase, since = progress.phase, progress.since
         age = max(0.0, now - since)
         cost = self._cost_per_step()
+        looks, eval_looks = self._looks, self._eval_looks
+        self._looks = self._eval_looks = 0
         return Heartbeat(
             t=now,
             wall=time.time(),
@@ -61,6 +81,11 @@ class Pulse:
                 ratio_interval=progress.ratio_interval,
             ),
             reason=missing_step(progress),
+            backwards=progress.pending(),
+            looks=looks,
+            eval_looks=eval_looks,
+            eval_since=self._eval_since,
+            sensitive=progress.modes.sensitive if progress.modes is not None else 0,
         )
 
     def _cost_per_step(self) -> float | None:

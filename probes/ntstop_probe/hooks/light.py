@@ -52,6 +52,14 @@ class TrainingMachine(StepMachine):
         """Seconds that a light step is taken to cost the job, when that is not measured."""
         self.light_costs: list[float] = []
         """Of the light steps in which it was measured, the oldest first; somebody else takes them away."""
+        progress.pending = self.pending
+
+    def pending(self) -> int:
+        """Backward passes since the last optimizer step; from any thread, so a moment may be missed."""
+        if self.light:
+            ends = self._ends
+            return max(0, len(self._roots) - (ends[-1] if ends else 0))
+        return self._tail_micro
 
     # The events
 

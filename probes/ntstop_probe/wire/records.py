@@ -302,6 +302,16 @@ class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True, frozen=True):
     probe: ProbeStatus = ProbeStatus()
     reason: str = ""
     """Why there are no steps yet: "torch not imported", "no optimizer step yet" …; "" when there are."""
+    backwards: int = 0
+    """Backward passes since the last optimizer step."""
+    looks: int = 0
+    """Moments since the last beat, in backward or optimizer, in which the mode of the models was looked at."""
+    eval_looks: int = 0
+    """Of these, moments in which all models that are trained were in evaluation mode."""
+    eval_since: int | None = None
+    """Steps finished at the first look of those in a row, up to the newest, that found evaluation mode."""
+    sensitive: int = 0
+    """Modules of these models that do something else in evaluation mode: dropout, batch norm."""
 
 
 Record = Hello | Steps | Schema | Layers | Device | Host | Allocator | Scalars | Event | Heartbeat | Compiler
