@@ -45,8 +45,18 @@ def _diagnose(target: str, source: Path | Source, style: str, options: Options) 
         click.echo(f"ntstop: {error}", err=True)
         return UNREADABLE
     click.echo(render(target, session, style))
+    for what in unread(session):
+        click.echo(f"ntstop: {text.safe(target)}: {what}", err=True)
     options.notify_now(session)
     return exit_code(session.findings)
+
+
+def unread(session: Session) -> list[str]:
+    """What the report cannot know of, a line each."""
+    status = session.status
+    damaged = f"damaged stretches left out: {status.corrupt:,}" if status.corrupt else ""
+    missing = f"missing frames: {status.gaps:,}" if status.gaps else ""
+    return [part for part in (damaged, missing, status.removed, status.problem) if part]
 
 
 def _name(target: str, source: Path | Source) -> str:

@@ -73,3 +73,30 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], tmp_path: P
     done = ntstop(*(argument.format(tmp=tmp_path, events=EVENTS) for argument in arguments))
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("ntstop: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"step,loss\n1,3\n2,3e\n3,1\n", "1 line or entry could not be read"),
+        (b"step,loss\n1,3\n2," + b"9" * 2_000_000 + b"\n3,1\n", "1 line or entry could not be read"),
+        (b'{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n{"step": 3, "lo', "1 line or entry could not be read"),
+        (EVENTS.read_bytes()[:400] + b"x" + EVENTS.read_bytes()[401:], "damaged stretches left out: 1"),
+    ],
+    ids=["number", "long line", "cut off", "checksum"],
+)
+def test_what_a_diagnosis_could_not_read_is_said_beside_it(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    os.utime(path, (1e9, 1e9))
+    done = ntstop("diagnose", str(path))
+    assert done.returncode in (0, 1) and done.stderr == f"ntstop: {path}: {says}\n"
+
+
+def test_a_text_with_a_hole_of_zeros_is_read_around_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_bytes(b"step 1 loss 3\nstep 2 loss 2.5\n" + b"\x00" * 3_000_000 + b"\nstep 3 loss 2\n")
+    done = ntstop(str(path))
+    assert done.returncode == 0 and "last 3" in done.stdout and "1 line or entry could not be read" in done.stdout
+    path.write_bytes(b"\x00" * 1000 + b"step 1 loss 3\n")
+    assert "binary" in ntstop(str(path)).stderr

@@ -64,7 +64,9 @@ class Lines:
         """The lines that are complete with `data` as they are, without the end of the last; None, and nothing taken in,
         where they have to be looked at one by one. `split` makes lines of it."""
         at = data.rfind(b"\n")
-        if not self._began or self._decoder is not None or self._dropping or at < 0 or len(data) - at > LONGEST:
+        if not self._began or self._decoder is not None or self._dropping or at < 0:
+            return None
+        if len(data) - at > LONGEST or len(self._rest) + data.find(b"\n") > LONGEST:
             return None
         block, self._rest = self._rest + data[:at], data[at + 1 :]
         if b"\r" in block:

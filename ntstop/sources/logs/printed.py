@@ -14,7 +14,7 @@ from .reader import Reader, Row
 from .remarks import remarks
 from .roles import Role
 from .sniff import HINT, is_binary, piped
-from .source import GROWING, HOLD, RowWriter, ago
+from .source import GROWING, HOLD, RowWriter, ago, unreadable
 from .text import TextReader
 
 
@@ -40,7 +40,7 @@ class TextSource:
     def status(self) -> SourceStatus:
         """How the reading goes; complete once the pipe has ended."""
         bad = self._reader.facts.bad
-        problem = f"{bad:,} lines could not be read" if bad else ""
+        problem = unreadable(bad)
         return SourceStatus(
             skipped=bad, live=not self._ended, complete=self._ended, problem=self._pipe.problem or problem
         )

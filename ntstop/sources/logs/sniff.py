@@ -135,10 +135,11 @@ def has_metrics(ends: Ends) -> bool:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether bytes are no text in any usual encoding."""
+    """Whether bytes are no text in any usual encoding. A text that a crash has left with a hole of zeros is one."""
     if wide_encoding(head):
         return False
-    if b"\x00" in head:
+    head, _, hole = head.partition(b"\x00")
+    if hole and b"\n" not in head:
         return True
     control = sum(head.count(bytes([byte])) for byte in (*range(1, 7), *range(14, 27), *range(28, 32)))
     return control > 0.05 * len(head)

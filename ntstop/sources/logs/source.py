@@ -202,7 +202,7 @@ class LogSource:
             corrupt=sum(file.reader.facts.corrupt for file in files),
             skipped=bad,
             complete=self._complete,
-            problem=problem or (f"{bad:,} lines or entries could not be read" if bad else ""),
+            problem=problem or unreadable(bad),
         )
 
     def poll(self, timeout: float) -> list[Arrival]:
@@ -313,6 +313,11 @@ class LogSource:
                 file.given, file.first = before.given, before.first
                 self._files.clear()
             self._files[part.path] = file
+
+
+def unreadable(count: int) -> str:
+    """What to say of lines or entries that were left out, "" when there are none."""
+    return f"{count:,} {'line or entry' if count == 1 else 'lines or entries'} could not be read" if count else ""
 
 
 def ago(seconds: float) -> str:
