@@ -49,11 +49,12 @@ _TENSORBOARD = (
     "events = EventAccumulator(path, size_guidance={'scalars': 0}); events.Reload()\n"
     "points = len(events.Scalars('loss'))",
 )
-_CSV = (
+_CSV_READER = (
     "import csv",
     "points = sum(1 for row in csv.DictReader(open(path)) if float(row['loss']) and int(row['step']) >= 0)",
 )
 _PANDAS = ("import pandas", "points = len(pandas.read_csv(path))")
+_PANDAS_PYTHON = ("import pandas", "points = len(pandas.read_csv(path, engine='python'))")
 
 
 def write_events(path: Path, points: int) -> None:
@@ -100,7 +101,14 @@ def main() -> None:
         write_csv(table, points)
         for path, others in (
             (events, {"TensorBoard's EventAccumulator": ("tensorboard", _TENSORBOARD)}),
-            (table, {"csv.DictReader": ("csv", _CSV), "pandas.read_csv": ("pandas", _PANDAS)}),
+            (
+                table,
+                {
+                    "csv.DictReader": ("csv", _CSV_READER),
+                    "pandas.read_csv": ("pandas", _PANDAS),
+                    "pandas.read_csv, engine='python'": ("pandas", _PANDAS_PYTHON),
+                },
+            ),
         ):
             print(f"{path.name}, {points:,} points, {path.stat().st_size / 1e6:.0f} MB")
             for name, way in _WAYS.items():
