@@ -21,7 +21,7 @@ NOT_UPDATING = kind(
     "own gets a gradient, or every step changes nothing.",
     detector="Membership by identity of the tensors; parameter norms that are bitwise the same, or update ratios of "
     "exactly 0, in samples in a row at a rate above zero; backward passes without an optimizer step.",
-    severity="critical.",
+    severity="critical; warning for backward passes without a step, as another library may make it.",
 )
 SAMPLES = threshold(
     "params-not-updating.samples",
