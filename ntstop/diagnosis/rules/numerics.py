@@ -3,64 +3,53 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from ntstop_probe import wire
+
+from .. import nonfinite_claims as claims
+from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
-from ..detectors.nonfinite import CALM, CONTEXT, Episode, NonfiniteDetector, describe
-from ..evidence import point, trajectory
-from ..finding import Claim, Evidence, Finding
+from ..detectors.badlayers import BadLayers, bad_layers, nonfinite, nothing_but_zeros
+from ..detectors.nonfinite import CALM, CONTEXT, Episode, NonfiniteDetector
+from ..evidence import point
+from ..finding import Claim, Finding
 from .base import Rule, rule
 
-AREA = "numerics"
-FOLLOWERS = ("loss-spike", "plateau", "never-learned")
-NAMED_LAYERS = 3
-"""Layers named in a sentence; the rest are counted."""
+NONFINITE_LOSS = kind(
+    "nonfinite-loss",
+    "numerics",
+    "precision/batching/recompute/compilation",
+    meaning="The loss is NaN or Inf. Once it is in the weights, every later step is lost.",
+    detector="The loss at the root of every backward; the layers of the same step say where, and whether weights or "
+    "gradients were hit.",
+    severity=f"critical; warning once {CALM} finite losses in a row have followed.",
+)
+NONFINITE_GRAD = kind(
+    "nonfinite-grad",
+    "numerics",
+    "precision/batching/recompute/compilation",
+    meaning="The gradient is NaN or Inf while the loss of the same step is finite: backward made it. Steps that loss "
+    "scaling skipped are none.",
+    detector="The gradient norm before clipping, the gradients of the sampled layers, and weights that are nonfinite "
+    "after a step whose loss was finite.",
+    severity=f"critical; warning once {CALM} finite norms in a row have followed.",
+)
+FOLLOWERS: Final = ("loss-spike", "plateau", "never-learned")
+LOOKS: Final = 4
+"""Newest samples of layers that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
-class BadLayers:
-    """Layers with a nonfinite gradient (or weight) in one sample, in the order of the schema."""
+class _Look:
+    """What one sample of the layers says, for the step in which a loss breaks."""
 
     ordinal: int
-    x: int
-    names: list[str]
-    of: int
-    what: str
-    """"gradient" or "parameter norm"."""
-
-    def evidence(self) -> Evidence:
-        """Which layers, and which one stands first."""
-        more = f" and {len(self.names) - NAMED_LAYERS} more" if len(self.names) > NAMED_LAYERS else ""
-        names = ", ".join(self.names[:NAMED_LAYERS])
-        return Evidence(
-            f"nonfinite {self.what} in {len(self.names)} of {self.of} layers at step {self.x:,}: {names}{more}",
-            "grad_nonfinite" if self.what == "gradient" else "param_norm",
-            self.x,
-            float(len(self.names)),
-            "layers",
-        )
-
-
-def bad_layers(sample: LayerSample) -> BadLayers | None:
-    """The layers of a sample whose gradient, else whose weight, is not finite."""
-    names = sample.schema.names
-    flags = sample.columns.get("grad_nonfinite") or []
-    norms = sample.columns.get("grad_norm") or []
-    weights = sample.columns.get("param_norm") or []
-    grads = [
-        name
-        for index, name in enumerate(names)
-        if (index < len(flags) and flags[index]) or (index < len(norms) and _nonfinite(norms[index]))
-    ]
-    if grads:
-        return BadLayers(sample.ordinal, sample.x, grads, len(names), "gradient")
-    poisoned = [name for name, norm in zip(names, weights, strict=False) if _nonfinite(norm)]
-    return BadLayers(sample.ordinal, sample.x, poisoned, len(names), "parameter norm") if poisoned else None
-
-
-def _nonfinite(value: float | None) -> bool:
-    return value is not None and not math.isfinite(value)
+    bad: BadLayers | None
+    zeros: bool
 
 
 @rule
@@ -74,6 +63,10 @@ class NonfiniteRule(Rule):
         super().__init__(context)
         self._scaled = False
         """Loss scaling is on: a nonfinite gradient is how it works."""
+        self._scale: float | None = None
+        self._epoch: tuple[int, int] | None = None
+        """The present epoch, and the ordinal of its first step."""
+        self._checkpoint: tuple[int, str] | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -85,10 +78,18 @@ class NonfiniteRule(Rule):
         self._grad_finding: Finding | None = None
         self._bad: BadLayers | None = None
         """The first bad sample that no finding has used yet."""
+        self._looks: deque[_Look] = deque(maxlen=LOOKS)
         self._first_layer = ""
+        self._arounds: dict[str, claims.Surroundings] = {}
+
+    def event(self, event: wire.Event) -> None:
+        if event.kind == "checkpoint" and not self._loss_findings and self._grad_finding is None:
+            at = self.context.x_of(event.ordinal) if event.ordinal is not None else self.context.last_x
+            self._checkpoint = (at if event.step is None else event.step, event.text)
 
     def layers(self, sample: LayerSample) -> None:
-        bad = bad_layers(sample)
+        bad = bad_layers(sample.ordinal, sample.x, sample.schema.names, sample.columns)
+        self._looks.append(_Look(sample.ordinal, bad, nothing_but_zeros(sample.columns)))
         if bad is None:
             return
         finding = next(iter(self._loss_findings.values()), None) or self._grad_finding
@@ -102,6 +103,7 @@ class NonfiniteRule(Rule):
 
     def steps(self, block: StepBlock) -> None:
         self._scaled = self._scaled or block.scaled
+        self._follow(block)
         # The gradient first: of one block, it may be the cause of a loss some steps later.
         self._gradient(block, _first_nonfinite(block))
         if block.losses.finite and all(detector.episode is None for detector in self._losses.values()):
@@ -110,6 +112,25 @@ class NonfiniteRule(Rule):
             self._judge_losses(block)
         if self._bad is not None and self._bad.ordinal <= self.context.last_ordinal:
             self._judge_layers()
+
+    def _follow(self, block: StepBlock) -> None:
+        """Where in the epoch it is, and the loss scale."""
+        epochs = block.epoch
+        if epochs is not None and (last := epochs[-1]) is not None and (not self._epoch or self._epoch[0] != last):
+            self._epoch = (int(last), block.ordinal + epochs.index(last))
+        if block.scaled and (scales := block.loss_scale) is not None:
+            self._scale = next((scale for scale in reversed(scales) if scale is not None), self._scale)
+
+    def _around(self, ordinal: int) -> claims.Surroundings:
+        """What is known of a step beside its numbers."""
+        hello, epoch = self.context.hello, self._epoch
+        return claims.Surroundings(
+            precision=hello.manifest.precision if hello is not None else None,
+            loss_scale=self._scale,
+            batch=(epoch[0], ordinal - epoch[1]) if epoch is not None and ordinal >= epoch[1] else None,
+            checkpoint=self._checkpoint,
+            zero_gradient=any(look.ordinal == ordinal and look.zeros for look in self._looks),
+        )
 
     def _keep_calm(self, block: StepBlock) -> None:
         """The usual block: only its last points matter, as what came before; and only once there is something."""
@@ -137,7 +158,7 @@ class NonfiniteRule(Rule):
                     continue
                 episode = detector.add(block.x[index], loss)
                 if episode is not None:
-                    self._loss(name, episode, block.x[index])
+                    self._loss(name, episode, block.x[index], block.ordinal + index)
 
     def _judge_layers(self) -> None:
         """The step of the bad sample is known: it names the layers of a finding, or is one itself."""
@@ -145,7 +166,7 @@ class NonfiniteRule(Rule):
         if bad is None:
             return
         if not self._loss_findings and self._grad_finding is None and not self._scaled:
-            self._open_grad(bad.x, None, [])
+            self._open_grad(bad.x, None, [], bad.ordinal)
         self._bad = None
         for finding in (*self._loss_findings.values(), self._grad_finding):
             if finding is not None:
@@ -158,58 +179,53 @@ class NonfiniteRule(Rule):
         self.context.book.changed()
         self._reset()
 
-    def _loss(self, name: str, episode: Episode, x: int) -> None:
+    def _loss(self, name: str, episode: Episode, x: int, ordinal: int) -> None:
         context = self.context
         finding = self._loss_findings.get(name)
         if finding is None:
-            finding = self._open_loss(name, episode)
+            finding = self._open_loss(name, episode, ordinal)
         elif episode.after[-1][0] == x:
             finding.evidence.append(point(name, x, episode.after[-1][1], "after"))
         finding.last_step = max(finding.last_step, episode.last_x)
-        finding.claim.symptom = _loss_symptom(name, episode, self._first_layer)
+        finding.claim.symptom = claims.loss_symptom(name, episode, self._first_layer)
         if episode.over:
             finding.resolve(episode.last_x, "warning")
             finding.claim.symptom += f"; finite again for {CALM} steps"
+            claims.passed(finding.claim, episode, self._arounds.get(name))
             del self._loss_findings[name]
             self._first_layer = ""
         context.book.changed()
 
-    def _open_loss(self, name: str, episode: Episode) -> Finding:
+    def _open_loss(self, name: str, episode: Episode, ordinal: int) -> Finding:
         context = self.context
         context.fold(*FOLLOWERS, since=episode.first_x)
-        what = describe(episode.first)
-        cause = self._grad_finding
-        claim = Claim(
-            symptom=_loss_symptom(name, episode),
-            hypothesis=_loss_hypothesis(episode, cause),
-            fix=_loss_fix(episode),
-            confidence=(
-                "high that it happened: the loss is read at the root of backward. Medium on the cause: "
-                "rerun from the last checkpoint with the same batch; if it does not come back, it was not the data."
-            ),
-            evidence=trajectory(name, episode.before, (episode.first_x, episode.first)),
-            open_questions=[
-                f"Does the batch of step {episode.first_x:,} hold {what}, an empty target, or a length of zero?",
-                "Is the last checkpoint older than this step, and are its weights finite?",
-            ],
-        )
-        if cause is not None:
-            claim.evidence.append(
-                Evidence(
-                    f"the gradient was nonfinite first, at step {cause.first_step:,}", "grad_norm", cause.first_step
-                )
-            )
-        finding = context.open(
-            "nonfinite-loss",
-            claim,
-            severity="critical",
-            area=AREA,
-            failure_mode="optimization",
-            where=name,
-            first_x=episode.first_x,
-        )
+        self._judge_weights(episode, ordinal)
+        around = self._arounds[name] = self._around(ordinal)
+        claim = claims.loss_claim(name, episode, self._grad_finding, around)
+        finding = self._open("nonfinite-loss", claim, name, episode.first_x)
         self._loss_findings[name] = finding
         return finding
+
+    def _judge_weights(self, episode: Episode, ordinal: int) -> None:
+        """Were the weights nonfinite before the update of this very step? Then the step before it did that."""
+        bad = next((look.bad for look in self._looks if look.ordinal == ordinal and look.bad is not None), None)
+        if bad is None or not bad.poisoned or self._grad_finding is not None or not episode.before:
+            return
+        before_x, _ = episode.before[-1]
+        claim = claims.written_claim(before_x, episode.before[-1], bad, self._around(ordinal - 1))
+        self._grad_finding = self._open("nonfinite-grad", claim, "grad_norm", before_x)
+
+    def _open(self, name: str, claim: Claim, where: str, first_x: int) -> Finding:
+        area = NONFINITE_LOSS.area if name == NONFINITE_LOSS.name else NONFINITE_GRAD.area
+        return self.context.open(
+            name,
+            claim,
+            severity="critical",
+            area=area,
+            failure_mode="optimization",
+            where=where,
+            first_x=first_x,
+        )
 
     def _gradient(self, block: StepBlock, bad_loss: int) -> None:
         """`bad_loss`: index of the first step of the block whose loss is not finite, `count` when all are."""
@@ -227,7 +243,7 @@ class NonfiniteRule(Rule):
             if episode is None:
                 continue
             if before is None and index < bad_loss and not self._loss_findings:
-                self._open_grad(episode.first_x, episode.first, episode.before)
+                self._open_grad(episode.first_x, episode.first, episode.before, block.ordinal + index)
             finding = self._grad_finding
             if finding is None:
                 continue
@@ -238,41 +254,12 @@ class NonfiniteRule(Rule):
                 self._grad_finding = None
             self.context.book.changed()
 
-    def _open_grad(self, first_x: int, value: float | None, before: list[tuple[int, float]]) -> None:
+    def _open_grad(self, first_x: int, value: float | None, before: list[tuple[int, float]], ordinal: int) -> None:
         """`value` None: the layers show it, the norm was not measured."""
-        context = self.context
-        context.fold(*FOLLOWERS, since=first_x)
+        self.context.fold(*FOLLOWERS, since=first_x)
         bad = self._bad if self._bad is not None and self._bad.x <= first_x else None
-        where, named, evidence = "grad_norm", "", list[Evidence]()
-        if bad is not None:
-            where, named, evidence = bad.names[0], f", first in {bad.names[0]}", [bad.evidence()]
-        if value is not None:
-            evidence = [*trajectory("grad_norm", before, (first_x, value)), *evidence]
-        what = "nonfinite" if value is None else describe(value)
-        self._grad_finding = context.open(
-            "nonfinite-grad",
-            Claim(
-                symptom=f"gradient {what} at step {first_x:,}{named}, while the loss was finite",
-                hypothesis=(
-                    "The backward pass made it: a root, logarithm or division at zero, an overflow in half precision, "
-                    "or a custom backward. The optimizer writes it into the weights, and the next losses are NaN."
-                ),
-                fix=(
-                    "Skip the optimizer step when the gradient norm is not finite, then find the operation with "
-                    "torch.autograd.set_detect_anomaly(True) on this batch; add an epsilon there, or run it in float32."
-                ),
-                confidence=(
-                    "high: measured before the optimizer step. Low on the operation: anomaly detection would name it."
-                ),
-                evidence=evidence,
-                open_questions=["Is clipping on? A NaN norm makes the clip coefficient NaN, and with it every weight."],
-            ),
-            severity="critical",
-            area=AREA,
-            failure_mode="optimization",
-            where=where,
-            first_x=first_x,
-        )
+        claim = claims.grad_claim(first_x, value, before, bad, self._around(ordinal))
+        self._grad_finding = self._open("nonfinite-grad", claim, bad.names[0] if bad else "grad_norm", first_x)
 
     def _name_layers(self, finding: Finding, bad: BadLayers) -> None:
         """Say which layer was first; the earliest sample is the one that tells."""
@@ -292,7 +279,7 @@ class NonfiniteRule(Rule):
 def _first_nonfinite(block: StepBlock) -> int:
     if block.losses.finite:
         return block.count
-    bad = (index for losses in block.losses.values() for index, loss in enumerate(losses) if _nonfinite(loss))
+    bad = (index for losses in block.losses.values() for index, loss in enumerate(losses) if nonfinite(loss))
     return min(bad, default=block.count)
 
 
@@ -305,33 +292,3 @@ def _feed_tail(detector: NonfiniteDetector, x: Sequence[int], values: list[float
         value = values[index]
         if value is not None:
             detector.add(x[index], value)
-
-
-def _loss_symptom(name: str, episode: Episode, first_layer: str = "") -> str:
-    """What and where first: a narrow screen cuts the end off."""
-    if episode.count == 1:
-        return f"{name} is {describe(episode.first)} at step {episode.first_x:,}{first_layer}"
-    begun = f"{name} is {describe(episode.first)} from step {episode.first_x:,} on{first_layer}"
-    return f"{begun}; {episode.count:,} nonfinite values up to step {episode.last_x:,}"
-
-
-def _loss_hypothesis(episode: Episode, cause: Finding | None) -> str:
-    if cause is not None:
-        return f"A nonfinite gradient at step {cause.first_step:,} was written into the weights; this is what follows."
-    values = [value for _, value in episode.before]
-    if len(values) >= 2 and values[-1] > 3.0 * values[0] > 0:
-        return "The loss grew before it broke: divergence, by a learning rate that is too high or by an outlier."
-    if math.isinf(episode.first):
-        return "An overflow in the forward pass (half precision, exp, or a division by a number near zero)."
-    return (
-        "The loss was calm just before: one batch with NaN, Inf or an empty target, or one operation (log, sqrt, "
-        "0/0) outside its domain."
-    )
-
-
-def _loss_fix(episode: Episode) -> str:
-    step = f"step {episode.first_x:,}"
-    return (
-        f"Go back to a checkpoint before {step}; skip steps whose loss is not finite; check the batch of {step} for "
-        "NaN, Inf and empty targets. If it is clean, lower the rate or clip at 1.0."
-    )
