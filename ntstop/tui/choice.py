@@ -42,9 +42,9 @@ class CurveChoice:
         return [name for name in self.pinned if name in names] + [name for name in names if name not in self.pinned]
 
     def together(self) -> list[str]:
-        """The curves of the large chart: the chosen one, and those laid over it."""
+        """The curves of the large chart: the chosen one, and those laid over it; no more than can be told apart."""
         chosen = [self.chosen] if self.chosen else []
-        return chosen + [name for name in self.overlaid if name != self.chosen]
+        return [*chosen, *(name for name in self.overlaid if name != self.chosen)][:MOST_OVERLAID]
 
     def move(self, offset: int, shown: Sequence[str]) -> None:
         """Choose the curve `offset` places on; stops at the ends."""

@@ -1,0 +1,303 @@
+"""The curves screen: every series in a grid, found, ordered and enlarged by keys; several runs laid over each other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from msgspec import structs
+
+from ntstop.curves.buckets import Buckets
+from ntstop.session import Session
+from ntstop.text import cell_width
+from ntstop.tui.app import NtstopApp
+from ntstop.tui.screens.curves import CurvesScreen
+from ntstop.tui.screens.help import HelpScreen
+from ntstop.tui.widgets.grid import SMALLEST_CELL, geometry
+from ntstop_probe.wire import Record, Scalars, Steps, pack, unpack
+from tests.tui import feed
+from tests.tui.test_screens import SIZES, Screen
+
+
+@pytest.fixture(autouse=True)
+def a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+class Curves(Screen):
+    """The curves screen of one run, or of several."""
+
+    @property
+    def curves(self) -> CurvesScreen:
+        """The screen itself."""
+        assert isinstance(self.shown, CurvesScreen)
+        return self.shown
+
+    @property
+    def titles(self) -> list[str]:
+        """Names of the charts that are to be seen."""
+        return [cell.name for cell in self.curves.pane.grid.cells]
+
+    async def press(self, *keys: str) -> None:
+        """Press them, and let the screen draw."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+
+@contextlib.asynccontextmanager
+async def opened(*runs: Sequence[Record], size: tuple[int, int] = (120, 40)) -> AsyncIterator[Curves]:
+    names = [f"run-{letter}" for letter in "abcdefgh"]
+    with contextlib.ExitStack() as stack:
+        sessions = [stack.enter_context(Session(feed.FedSource(records))) for records in runs]
+        for session in sessions:
+            assert session.wait_for_end(30)
+        compared = list(zip(names, sessions, strict=False)) if len(sessions) > 1 else []
+        async with NtstopApp(sessions[0], compared=compared).run_test(size=size, notifications=True) as pilot:
+            screen = Curves(pilot)
+            if not compared:
+                await pilot.press("2")
+            await screen.until(lambda: bool(isinstance(screen.shown, CurvesScreen) and screen.titles), "curves")
+            yield screen
+
+
+def worse(records: Sequence[Record], *, by: float = 0.5, slower: float = 2.0, tokens: int = 1000) -> list[Record]:
+    """The same training with a higher loss, slower steps, and a count of tokens."""
+    found: list[Record] = []
+    for record in records:
+        if isinstance(record, Steps):
+            t = [slower * float(value or 0.0) for value in unpack(record.t)]
+            loss = [float(value or 0.0) + by for value in unpack(record.losses["loss"])]
+            count = [tokens * (record.ordinal + place + 1) for place in range(record.count)]
+            packed, losses = pack("f8", t), pack("f8", loss)
+            assert packed is not None and losses is not None
+            record = structs.replace(record, t=packed, losses={"loss": losses}, tokens=pack("i8", count))
+        found.append(record)
+    return found
+
+
+async def test_every_curve_has_a_chart_losses_first() -> None:
+    async with opened(feed.training(2000)) as screen:
+        await screen.shows("loss", "val/loss", "lr", "grad_norm", "step_time", "phase/data")
+        assert screen.titles[:3] == ["loss", "val/loss", "lr"] and len(screen.titles) == 12
+        await screen.shows("▸ loss")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_at_every_size_charts_are_whole_and_rows_fit(size: tuple[int, int]) -> None:
+    async with opened(feed.training(600), size=size) as screen:
+        assert all(cell_width(line) <= size[0] for line in screen.text.splitlines())
+        shape = screen.curves.pane.grid.geometry
+        for left, top, width, height in shape.boxes:
+            assert width >= SMALLEST_CELL[0] and height >= SMALLEST_CELL[1]
+            assert left + width <= size[0] and top + height <= size[1]
+
+
+@pytest.mark.parametrize(("count", "columns"), [(1, 1), (2, 1), (3, 1), (4, 2), (30, 3)])
+def test_a_few_curves_get_large_charts_and_many_small_ones(count: int, columns: int) -> None:
+    shape = geometry(118, 37, count)
+    assert shape.columns == columns
+    assert len(shape.boxes) <= 12
+
+
+async def test_arrows_go_through_all_curves_and_the_page_follows() -> None:
+    async with opened(feed.training(600), size=(80, 24)) as screen:
+        first = screen.titles
+        await screen.press("down")
+        await screen.shows("▸ val/loss")
+        await screen.press("pagedown")
+        assert screen.titles != first and screen.curves.pane.choice.chosen in screen.titles
+        await screen.press("end")
+        assert screen.titles[-1] == screen.curves.pane.shown[-1] == screen.curves.pane.choice.chosen
+        await screen.press("home")
+        assert screen.titles == first
+
+
+async def test_slash_filters_while_it_is_typed_and_escape_goes_out_layer_by_layer() -> None:
+    async with opened(feed.training(600)) as screen:
+        await screen.press("slash", *"phase")
+        await screen.until(lambda: all(name.startswith("phase/") for name in screen.titles), "only phases")
+        await screen.shows("5 of ", "/phase")
+        await screen.press("enter", "2", "enter")
+        await screen.until(lambda: len(screen.titles) == 1, "one chart")
+        await screen.press("escape")
+        await screen.until(lambda: len(screen.titles) == 5, "the phases")
+        await screen.press("escape")
+        await screen.until(lambda: len(screen.titles) == 12, "no filter")
+
+
+async def test_a_filter_that_nothing_matches_leaves_an_empty_screen_that_can_be_left() -> None:
+    async with opened(feed.training(300)) as screen:
+        await screen.press("slash", *"zzz")
+        await screen.until(lambda: not screen.titles, "nothing")
+        await screen.press("enter", "enter", "down", "o", "P", "escape", "escape")
+        await screen.until(lambda: len(screen.titles) == 12, "all again")
+
+
+async def test_enter_makes_a_curve_large_and_o_lays_others_over_it_with_their_names() -> None:
+    async with opened(feed.training(2000)) as screen:
+        await screen.press("o", "down", "o", "enter")
+        await screen.until(lambda: len(screen.titles) == 1, "one chart")
+        await screen.until(lambda: screen.text.count("val/loss") >= 2, "its name at its end, too")
+        assert len({trace.mark for trace in screen.curves.pane.grid.cells[0].spec.traces if trace.kind == "line"}) == 2
+        await screen.press("O")
+        await screen.until(lambda: len(screen.curves.pane.grid.cells[0].spec.traces) <= 2, "alone again")
+
+
+async def test_more_than_six_curves_are_not_laid_over_each_other() -> None:
+    async with opened(feed.training(300)) as screen:
+        for _ in range(7):
+            await screen.press("o", "down")
+        await screen.shows("6 curves in one chart at most")
+        assert len(screen.curves.pane.choice.overlaid) == 6
+
+
+async def test_order_reverse_and_pin() -> None:
+    async with opened(feed.training(600)) as screen:
+        await screen.press("s")
+        await screen.until(lambda: screen.titles == sorted(screen.titles), "by name")
+        await screen.shows("by name")
+        await screen.press("S", "P")
+        await screen.shows("by name, reversed")
+        await screen.until(lambda: screen.titles[0] == "loss", "pinned before all")
+        assert screen.titles[1:] == sorted(screen.titles[1:], reverse=True)
+        await screen.press("s")
+        await screen.shows("by newest")
+
+
+async def test_the_cursor_of_the_overview_is_there_with_the_measured_value() -> None:
+    async with opened(feed.training(1000)) as screen:
+        await screen.press("1", "left", *["shift+left"] * 3, "2")
+        step = screen.curves.view.cursor
+        assert step is not None
+        await screen.shows(f"step {step:,.0f}")
+        session = screen.app.workspace.session
+        with session.lock:
+            assert session.state.primary is not None
+            loss = session.state.primary.series["loss"].y_at(step)
+        await screen.shows(f"{loss:.3f}")
+
+
+async def test_one_chart_at_a_time_shows_what_has_come_since() -> None:
+    async with opened(feed.training(500)) as screen:
+        source = screen.app.workspace.session._source
+        assert isinstance(source, feed.FedSource)
+        before = screen.curves.pane.grid.cells
+        source.give([feed.steps(500, 10), feed.heartbeat(510 * feed.STEP_SECONDS, 510)])
+        await screen.until(
+            lambda: all(new is not old for new, old in zip(screen.curves.pane.grid.cells, before, strict=True)),
+            "all charts were drawn anew, one after the other",
+        )
+
+
+async def test_help_and_hints_name_the_keys_of_this_screen() -> None:
+    async with opened(feed.training(300)) as screen:
+        await screen.shows("/ filter", "enter large")
+        await screen.press("question_mark")
+        help = screen.app.screen
+        assert isinstance(help, HelpScreen)
+        keys = {shown for _, group in help.groups for shown, _ in group}
+        assert {"enter", "/", "o", "x", "d", "sS", "P", "↑↓", "esc"} <= keys
+
+
+async def test_a_curve_with_few_points_is_drawn_as_points_unsmoothed() -> None:
+    async with opened(feed.training(2000)) as screen:
+        cell = next(cell for cell in screen.curves.pane.grid.cells if cell.name == "val/loss")
+        line, points = cell.spec.traces
+        assert points.kind == "points" and len(points.y) == 4
+        assert line.y.tolist() == points.y.tolist()
+
+
+async def test_a_metric_that_comes_late_gets_its_chart() -> None:
+    async with opened(feed.training(300)) as screen:
+        source = screen.app.workspace.session._source
+        assert isinstance(source, feed.FedSource)
+        source.give([Scalars(t=100.0, step=300, ordinal=300, values={"accuracy": 0.5})])
+        await screen.until(lambda: "accuracy" in screen.titles, "its chart")
+
+
+async def test_two_runs_open_on_their_losses_with_names_signs_and_values() -> None:
+    base = feed.training(1500)
+    async with opened(base, worse(base)) as screen:
+        assert screen.titles == ["loss"]
+        await screen.until(lambda: screen.text.count("run-b") >= 2, "at the end of its curve and in the title")
+        traces = screen.curves.pane.grid.cells[0].spec.traces
+        assert [trace.label for trace in traces] == ["run-a", "run-b"]
+        assert len({trace.mark for trace in traces}) == len({trace.ink for trace in traces}) == 2
+
+
+async def test_colours_and_signs_are_those_of_the_name_whatever_the_order() -> None:
+    base = feed.training(300)
+    looks = []
+    for runs in ((base, worse(base)), (worse(base), base)):
+        async with opened(*runs) as screen:
+            traces = screen.curves.pane.grid.cells[0].spec.traces
+            looks.append({trace.label: (trace.mark, trace.ink) for trace in traces})
+    assert looks[0] == looks[1]
+
+
+async def test_d_shows_each_run_less_the_first() -> None:
+    base = feed.training(1500)
+    async with opened(base, worse(base, by=0.5)) as screen:
+        await screen.press("d")
+        await screen.shows("less run-a")
+        (trace,) = screen.curves.pane.grid.cells[0].spec.traces
+        assert trace.label == "run-b" and abs(trace.y - 0.5).max() < 1e-9
+        await screen.press("d")
+        assert len(screen.curves.pane.grid.cells[0].spec.traces) == 2
+
+
+async def test_x_goes_through_the_axes_that_were_measured() -> None:
+    base = feed.training(1500)
+    async with opened(worse(base), worse(base, slower=4.0)) as screen:
+        await screen.press("x")
+        await screen.shows("over time, min")
+        ends = [trace.x[-1] for trace in screen.curves.pane.grid.cells[0].spec.traces]
+        assert ends[1] == pytest.approx(2 * ends[0], rel=0.02)
+        await screen.press("x")
+        await screen.shows("over tokens")
+        ends = [trace.x[-1] for trace in screen.curves.pane.grid.cells[0].spec.traces]
+        assert ends == pytest.approx([1_500_000, 1_500_000], rel=0.02)
+        await screen.press("x")
+        await screen.until(lambda: "over" not in screen.text.splitlines()[1], "steps again")
+
+
+async def test_a_run_that_has_not_measured_the_axis_is_named() -> None:
+    base = feed.training(600)
+    async with opened(worse(base), base) as screen:
+        await screen.press("x", "x")
+        await screen.shows("over tokens", "no tokens measured by run-b")
+
+
+async def test_one_run_has_no_difference_and_says_so() -> None:
+    async with opened(feed.training(300)) as screen:
+        await screen.press("d")
+        await screen.shows("a difference needs two runs")
+
+
+async def test_ascii_only_draws_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NTSTOP_ASCII", "1")
+    base = feed.training(600)
+    async with opened(base, worse(base)) as screen:
+        await screen.shows("run-a", "run-b")
+        await screen.press("escape")
+        await screen.until(lambda: len(screen.titles) == 12, "the grid")
+        assert screen.text.isascii(), {character for character in screen.text if not character.isascii()}
+
+
+async def test_the_time_to_draw_does_not_grow_with_the_run() -> None:
+    """By what is asked for: no window of a chart has more buckets than its columns call for."""
+    asked: list[int] = []
+    async with opened([feed.hello(), feed.steps(0, 20_000)]) as screen:
+        session = screen.app.workspace.session
+        window = session.zoom.window
+
+        def counted(*words: object, **options: object) -> Buckets:
+            found = window(*words, **options)  # type: ignore[arg-type]
+            asked.append(len(found))
+            return found
+
+        session.zoom.window = counted  # type: ignore[method-assign]
+        await screen.press("y")
+        assert asked and max(asked) <= 4 * 120
