@@ -11,8 +11,9 @@ from ntstop.curves.alignment import STEPS, alignment_of
 from ntstop.curves.series import Series
 from ntstop.tui.choice import MOST_OVERLAID, CurveChoice
 from ntstop.tui.colours import PLACES, ColourBook
-from tests.monitor.test_cli import is_one_line, ntstop
+from tests.monitor.test_cli import NTSTOP, is_one_line, ntstop
 from tests.monitor.writer import Writer, steps
+from tests.tmux import Terminal
 
 
 def ended(run: str, losses: list[float]) -> Writer:
@@ -89,6 +90,19 @@ def test_the_same_run_twice_differs_by_nothing(home: object) -> None:
     ended("alpha", [3.0 - 0.01 * step for step in range(100)])
     done = ntstop("alpha", "alpha")
     assert "0 at step 99" in done.stdout and "alpha (2)" in done.stdout
+
+
+def test_in_a_terminal_both_are_drawn_with_their_names_and_the_keys_work(home: object) -> None:
+    ended("alpha", [2.0] * 100)
+    ended("beta", [2.5] * 100)
+    with Terminal([NTSTOP, "alpha", "beta"]) as terminal:
+        terminal.wait_for("beta")
+        terminal.keys("d")
+        terminal.wait_for("less alpha")
+        terminal.keys("Escape")
+        terminal.wait_for("step_time")
+        terminal.keys("q")
+        terminal.wait_for("exit code 0")
 
 
 # --- axes ----------------------------------------------------------------------------------------------------------
@@ -175,4 +189,4 @@ def test_no_more_are_laid_over_than_the_limit() -> None:
         choice.chosen = name
         taken.append(choice.overlay())
     assert taken == [True] * MOST_OVERLAID + [False] * (10 - MOST_OVERLAID)
-    assert len(choice.together()) == MOST_OVERLAID + 1
+    assert len(choice.together()) == MOST_OVERLAID
