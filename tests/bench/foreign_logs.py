@@ -24,10 +24,10 @@ import resource, sys, time
 from pathlib import Path
 path = sys.argv[1]
 {imports}
-began = time.perf_counter()
+began, spent = time.perf_counter(), time.process_time()
 {work}
-seconds, used = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(f"{{seconds:.2f}} {{used:.0f}} {{points}}")
+seconds, usage = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
+print(f"{{seconds:.2f}} {{time.process_time() - spent:.2f}} {{usage.ru_maxrss / 1024:.0f}} {{points}}")
 """
 _WAYS = {
     "ntstop, curves and findings": (
@@ -82,13 +82,13 @@ def loss(step: int) -> float:
 
 
 def measure(way: tuple[str, str], path: Path) -> str:
-    """Seconds, MB of peak memory, and points."""
+    """Seconds, CPU seconds, MB of peak memory, and points."""
     code = _MEASURE.format(imports=way[0], work=way[1])
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     if done.returncode:
         return f"failed: {done.stderr.strip().splitlines()[-1]}"
-    seconds, size, points = done.stdout.split()
-    return f"{seconds:>7} s  {size:>5} MB  {int(points):>9,} points"
+    seconds, cpu, size, points = done.stdout.split()
+    return f"{seconds:>7} s  {cpu:>6} s of CPU  {size:>5} MB  {int(points):>9,} points"
 
 
 def main() -> None:
