@@ -109,6 +109,11 @@ class StepBlock:
         return _values(self._record.grad_norm)
 
     @cached_property
+    def grad_norms(self) -> Floats | None:
+        """The same as numbers; None where it is absent or lacks a step."""
+        return _array(self._record.grad_norm)
+
+    @cached_property
     def grad_norm_finite(self) -> bool:
         """No gradient norm of the block is NaN or Inf; those that are missing are not."""
         column = self._record.grad_norm
