@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ntstop_probe import registry
-from ntstop_probe.wire import Layers, Record, Schema, unpack
+from ntstop_probe.wire import Layers, Record, Schema, Steps, unpack
 
 from .followed import said, start
 from .jobs import launched
@@ -61,6 +61,12 @@ def test_two_ranks_are_measured_without_a_collective(home: Path, kind: str, shar
         assert schema.shards == shards
         for ordinal, layers in norms.items():
             assert layers == pytest.approx(armed[rank]["norms"][ordinal], rel=1e-5)
+        # What clipping measured is of the whole, and the same on all ranks; the job has put it together itself.
+        steps = [record for record in records(folders[rank]) if isinstance(record, Steps)]
+        totals = [value for block in steps if block.grad_norm for value in unpack(block.grad_norm)]
+        assert totals == pytest.approx(armed[rank]["totals"], rel=1e-5)
+        factors = [value for block in steps if block.clip for value in unpack(block.clip)]
+        assert factors == pytest.approx([min(1.0, 0.05 / (total + 1e-6)) for total in totals], rel=1e-4)
     # Ranks look at the same steps, so there is always something to add up.
     (schema, first), (_, second) = seen
     assert first.keys() == second.keys() and first

@@ -8,5 +8,6 @@ light, steps, fetches, visits, ledger, axis     from events to steps
 layers, naming, norms, captured, sample     per-layer numbers
 budget, floor, interval     how often any of it is done
 readback, device, readings, completion     numbers that come later from a device
-facts, autocast     what the manifest says of the training
+facts, autocast, rates     what can be told of the training
+compiler     what torch.compile is told
 """

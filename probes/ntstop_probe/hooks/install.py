@@ -9,13 +9,15 @@ import time
 import weakref
 from typing import Any
 
+from ..arrivals import Arrivals
 from ..outbox import Outbox
 from ..progress import Progress
-from ..traceable import wrap_clip, wrap_total_norm, wrap_zero_grad
+from ..traceable import optimizer_hooks, wrap_clip, wrap_total_norm, wrap_zero_grad
+from .compiler import skip_hooks
 from .facts import ModelFacts
 from .settings import HookSettings
 from .torch_hooks import TorchHooks
-from .wrappers import optimizer_hooks, wrap_backward, wrap_next, wrap_scale, wrap_scaler_step
+from .wrappers import wrap_backward, wrap_next, wrap_scale, wrap_scaler_step
 
 __all__ = ["HookSettings", "Hooks", "ModelFacts", "arm"]
 
@@ -58,12 +60,14 @@ class Hooks:
         self._facts = ModelFacts()
         self._progress = progress
         self._hooks = TorchHooks(outbox, progress, settings, self._facts)
+        self._compiler: Arrivals | None = None
 
     def arm(self) -> None:
         """Done by `arm`, and to be done again only after `disarm`: the count of steps goes on."""
         hooks = self._hooks
         hooks.active = True
         self._progress.saw_torch = True
+        self._compiler = self._compiler or skip_hooks(self._progress)
         before, after = optimizer_hooks(hooks)
         wrappers = {
             "next": wrap_next,
@@ -90,6 +94,9 @@ class Hooks:
         hooks.active = False
         hooks.owner = None
         hooks.patched.put_back()
+        if self._compiler is not None:
+            self._compiler.stop()
+            self._compiler = None
         if not training_elsewhere:
             hooks.patched.unregister()
         _armed.discard(self)
@@ -130,4 +137,6 @@ class Hooks:
     def finish(self) -> None:
         """The training is over: close the open step, and let go of rows that wait for numbers."""
         if self._hooks.active:
+            if self._hooks.compiled.optimizer is not None:
+                self._hooks.compiled_step()
             self._hooks.finish()

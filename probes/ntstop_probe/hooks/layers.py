@@ -238,6 +238,11 @@ class LayerSampler:
                 sample.zeros.append((layers, sizes, self._readback.read_block(zeros)))
             self._ratio_spent += _clock() - norms_done
 
+    def forget(self) -> None:
+        """What was seen in the open step is not what its optimizer will use."""
+        self.sample = self.update = None
+        self._done.clear()
+
     def after(self) -> None:
         """The step that `before` was told of is done."""
         if self.update is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 import threading
 import time
 import weakref
@@ -19,21 +18,20 @@ from ..progress import Progress
 from ..rows import EventRow, StepRow
 from .autocast import autocast_of
 from .budget import WORDS, Budget
+from .compiler import CompiledSteps
 from .completion import Completion
 from .device import DeviceClock
 from .facts import ModelFacts
 from .layers import LayerSampler
 from .light import TrainingMachine
 from .patches import Patched
+from .rates import rates
 from .readback import Readback
 from .readings import Reading, Readings
 from .settings import HookSettings
 
 TAKEOVER = 1.0
 """Seconds between two looks whether the training thread is still alive, when another one trains."""
-
-_dynamo_told = False
-"""Once a process: each time costs torch.compile 50 ms and a longer list."""
 
 _clock = time.monotonic
 _thread_clock = time.thread_time
@@ -56,6 +54,7 @@ class TorchHooks:
         "active",
         "budget",
         "clock",
+        "compiled",
         "completion",
         "facts",
         "in_backward",
@@ -92,6 +91,7 @@ class TorchHooks:
         """Seconds of the open step that went into looking at its layers: they are not part of the floor."""
         self.clock: DeviceClock | None = None
         """Of the device that the first loss on one was on."""
+        self.compiled = CompiledSteps()
         self.in_backward = False
         self.unscaled: tuple[weakref.ReferenceType[Any], Any] | None = None
         """The tensor a gradient scaler made last, and the loss it was made of."""
@@ -128,7 +128,6 @@ class TorchHooks:
             self.progress.thread = me
             if self._tentative:
                 self._tentative = False
-                self._skip_in_dynamo()
                 if self._settings.on_training is not None:
                     self._settings.on_training()
         return self.owner == me
@@ -141,19 +140,6 @@ class TorchHooks:
             return False
         self._looked = now
         return all(thread.ident != self.owner for thread in threading.enumerate())
-
-    def _skip_in_dynamo(self) -> None:
-        """Tell torch.compile, once it is loaded, not to look into the hooks."""
-        global _dynamo_told
-        rules = sys.modules.get("torch._dynamo.trace_rules")
-        if rules is None or _dynamo_told:
-            return
-        _dynamo_told = True
-        try:
-            for name in (__package__, Outbox.__module__):
-                rules.add(name)
-        except Exception as error:
-            self.progress.disabled.append(f"torch.compile: {error}")
 
     # What the machine hands on
 
@@ -306,6 +292,10 @@ class TorchHooks:
             limit = float(args[1] if len(args) > 1 else kwargs["max_norm"])
             if self._norm_is_2 and norm.__class__ is torch.Tensor:
                 self.machine.note_norm(self.readback.read(norm.detach()), limit)
+            elif self._norm_is_2 and hasattr(norm, "to_local"):
+                # Ranks that have not put their parts together yet know no norm of the whole, nor how far it is clipped.
+                whole = all(placement.is_replicate() for placement in norm.placements)
+                self.machine.note_norm(self.readback.read(norm.to_local().detach()), limit if whole else None)
             self._norm_is_2 = False
         except Exception as error:
             self.fail("gradient clipping", error)
@@ -362,6 +352,41 @@ class TorchHooks:
         now = _clock()
         self._looking += now - started
         self.machine.own_work(now)
+
+    def compiled_step(self) -> None:
+        """An optimizer has stepped in compiled code, some time since the last event."""
+        optimizer, machine, layers = self.compiled.take(), self.machine, self.layers
+        if not self.claim():
+            return
+        now = _clock()
+        if self.clock is not None:
+            self.clock.spoil()
+        self.stepped = True
+        machine.optimizer_begin(now, id(optimizer))
+        try:
+            if id(optimizer) not in layers.known:
+                self.progress.saw_optimizer = True
+                layers.meet(optimizer)
+                self.progress.setup += _clock() - now
+            layers.after()
+        except Exception as error:
+            self._fail_layers(error)
+        self._looked_since(now)
+        machine.optimizer_end(_clock(), id(optimizer), rates(optimizer.param_groups) if machine.details else None)
+
+    def look_before_compiled(self) -> None:
+        """After a backward: where the optimizer's step is compiled, its layers are looked at here."""
+        optimizer = None if self.compiled.seen is None else self.compiled.seen()
+        if optimizer is None or id(optimizer) not in self.layers.known or self._capturing():
+            return
+        started = _clock()
+        try:
+            # One more micro-batch has come: the gradients are other ones now.
+            self.layers.forget()
+            self.layers.before(optimizer, self.machine.ordinal, self.machine.clipped, ratio=True)
+        except Exception as error:
+            self._fail_layers(error)
+        self._looked_since(started)
 
     def _fail_layers(self, error: Exception) -> None:
         """A kind of tensor that cannot be measured, say: time and loss go on without the layers."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import time
 import weakref
-from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
@@ -18,21 +17,21 @@ import torch
 from .facts import leading_dimension
 from .torch_hooks import TorchHooks
 
-MAX_GROUPS = 8
-"""Learning rates a step per optimizer: some recipes make a group for every tensor."""
-
 _clock = time.monotonic
 
 
 def wrap_next(hooks: TorchHooks, original: Any) -> Any:
     """`_BaseDataLoaderIter.__next__`."""
     machine, progress, facts, mark = hooks.machine, hooks.progress, hooks.facts, hooks.mark
+    compiled = hooks.compiled
     clock, ident, ref, grad_enabled, Tensor = _clock, get_ident, weakref.ref, torch.is_grad_enabled, torch.Tensor
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
         if ident() != hooks.owner and not hooks.claim_fetch():
             return original(self)
+        if compiled.optimizer is not None:
+            hooks.compiled_step()
         now = clock()
         try:
             was_light = machine.light
@@ -80,7 +79,7 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
     """`torch.autograd.backward`. Nested calls (reentrant checkpointing) are part of the outer one."""
     machine, progress, facts, mark = hooks.machine, hooks.progress, hooks.facts, hooks.mark
     read_root, claim, held, release = hooks.read_root, hooks.claim, hooks.completion.held, hooks.completion.release
-    clock, ident = _clock, get_ident
+    clock, ident, compiled, layers = _clock, get_ident, hooks.compiled, hooks.layers
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
@@ -88,6 +87,8 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
             if not claim() or hooks.in_backward:
                 return original(*args, **kwargs)
             progress.saw_backward = True
+        if compiled.optimizer is not None:
+            hooks.compiled_step()
         now = clock()
         hooks.in_backward = True
         try:
@@ -118,6 +119,8 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
                     machine.backward_end(now)
                     if hooks.clock is not None:
                         mark("backward")
+                    if compiled.seen is not None and machine.ordinal >= layers.next_due:
+                        hooks.look_before_compiled()
                 if held:
                     release()
             except Exception as error:
@@ -126,82 +129,6 @@ def wrap_backward(hooks: TorchHooks, original: Any) -> Any:
                 progress.cost += clock() - now
 
     return backward
-
-
-def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..., None]]:
-    """The global hooks before and after an optimizer's step."""
-    machine, progress, layers, known = hooks.machine, hooks.progress, hooks.layers, hooks.layers.known
-    claim, look, look_after, mark = hooks.claim, hooks.look, hooks.look_after, hooks.mark
-    clock, ident = _clock, get_ident
-
-    def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-        key = id(optimizer)
-        if (ident() != hooks.owner or key not in known) and not claim():
-            return
-        now = clock()
-        try:
-            if machine.light and len(args) == 1 and not kwargs and key in known:
-                machine.optimizer_light(now, key)
-            else:
-                closure = _has_closure(args, kwargs)
-                if hooks.clock is not None:
-                    mark("other")
-                    if closure:
-                        hooks.clock.spoil()
-                machine.optimizer_begin(now, key, closure)
-                if machine.ordinal >= layers.next_due or key not in known:
-                    look(optimizer, closure)
-        except Exception as error:
-            hooks.fail("optimizer", error)
-        if machine.metered:
-            progress.cost += clock() - now
-
-    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if ident() != hooks.owner:
-            return
-        now = clock()
-        try:
-            hooks.stepped = True
-            if machine.light:
-                machine.optimizer_light_end(now)
-                if not machine.light and hooks.clock is not None:
-                    hooks.clock.begin()
-            else:
-                lrs = _rates(optimizer.param_groups) if machine.details else None
-                if hooks.clock is not None:
-                    mark("optimizer")
-                machine.optimizer_end(now, id(optimizer), lrs)
-                if layers.update is not None or machine.ordinal >= layers.next_due:
-                    look_after(optimizer, _has_closure(args, kwargs))
-        except Exception as error:
-            hooks.fail("optimizer", error)
-        if machine.metered:
-            progress.cost += clock() - now
-
-    # As `torch._dynamo.disable` does, but without loading it, and without the wrapper it puts around: 2 µs a step.
-    for hook in (before_step, after_step):
-        hook._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return before_step, after_step
-
-
-def _rates(groups: Any) -> list[float | None]:
-    if len(groups) == 1:
-        lr = groups[0].get("lr")
-        return [lr if lr.__class__ is float else _number(lr)]
-    return [_number(group.get("lr")) for group in groups[:MAX_GROUPS]]
-
-
-def _has_closure(args: Any, kwargs: Any) -> bool:
-    return (len(args) > 1 and callable(args[1])) or (bool(kwargs) and callable(kwargs.get("closure")))
-
-
-def _number(lr: Any) -> float | None:
-    """A learning rate; one that is a tensor on a device would have to be waited for."""
-    if lr.__class__ is float:
-        return lr
-    if isinstance(lr, torch.Tensor):
-        return float(lr.item()) if lr.device.type == "cpu" and lr.numel() == 1 else None
-    return float(lr) if isinstance(lr, (int, float)) else None
 
 
 def wrap_scale(hooks: TorchHooks, original: Any) -> Any:
@@ -238,6 +165,8 @@ def wrap_scaler_step(hooks: TorchHooks, original: Any) -> Any:
         if not hooks.active:
             return result
         try:
+            if hooks.compiled.optimizer is not None:
+                hooks.compiled_step()
             skipped = not hooks.stepped
             if skipped:
                 machine.optimizer_skipped(_clock(), id(optimizer))

@@ -15,7 +15,7 @@ Those who would rather name it in their code:
     from ntstop_probe.integrations import NtstopLightningCallback   # of Lightning
     trainer = L.Trainer(..., callbacks=[NtstopLightningCallback()])
 
-table      the table of what is changed in which library; arrivals: when it has been imported
+table      the table of what is changed in which library
 install    start and stop; job: what wrappers tell the probe, and what happens when one fails
 scalars, trainers, checkpoints     the wrappers
 callbacks  the two above

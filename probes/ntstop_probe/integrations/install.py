@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..arrivals import Arrivals
 from . import checkpoints, scalars, trainers
-from .arrivals import Arrivals
 from .job import Job
 from .table import PATCHES, Patched
 

@@ -1,7 +1,7 @@
 """Two ranks over gloo, sharded (fsdp) or replicated (ddp): python job_shards.py {fsdp|ddp} PORT RANK.
 
 Prints one JSON line: a digest of the weights, losses and random numbers, how many collectives the group has seen, and
-the gradient norms by step that the job itself works out: of what is here, and of the whole.
+the gradient norms by step that the job itself works out: of what is here, of the whole, and what clipping returned.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from digest_of import digest_of
 from torch import nn
 
 STEPS = 4
+CLIP = 0.05
 
 
 def main(kind: str, port: str, rank: int) -> None:
@@ -34,7 +35,7 @@ def main(kind: str, port: str, rank: int) -> None:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     generator = torch.Generator().manual_seed(11 + rank)
-    losses, norms, full = [], [], []
+    losses, norms, full, totals = [], [], [], []
     for _ in range(STEPS):
         loss = model(torch.randn(6, 7, generator=generator)).square().mean()
         optimizer.zero_grad()
@@ -44,6 +45,8 @@ def main(kind: str, port: str, rank: int) -> None:
         # The whole, as the ranks together know it: a collective of the job's own.
         whole = [p.grad.full_tensor() if kind == "fsdp" else p.grad for p in model.parameters()]
         full.append([gradient.norm().item() for gradient in whole])
+        total = nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        totals.append((total.full_tensor() if kind == "fsdp" else total).item())
         optimizer.step()
         losses.append(loss.item())
     digest = digest_of(model, losses)
@@ -56,6 +59,7 @@ def main(kind: str, port: str, rank: int) -> None:
         "collectives": collectives,
         "norms": norms,
         "full": full,
+        "totals": totals,
     }
     print(json.dumps(found), flush=True)
     torch.distributed.destroy_process_group()

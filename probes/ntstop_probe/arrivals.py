@@ -9,7 +9,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from ..hooks.early import NotifyingLoader
+from .hooks.early import NotifyingLoader
 
 
 class Arrivals(MetaPathFinder):
