@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from .evidence import severity_word
 from .finding import Evidence, Finding
 from .reproduction import Reproduction
+
+_CODE: Final = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+_MARKUP: Final = re.compile(r"[\\`*<>\[\]~|]|(?<![^\W_])_|_(?![^\W_])|^[#+-](?=\s)")
+"""What Markdown would take for markup; an underscore within a word is none."""
 
 
 def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
     """(title, lines) of the card, in the fixed order of all cards."""
     claim = finding.claim
     return [
-        ("Symptom", [claim.symptom, *map(follower, finding.explained)]),
-        ("Reproduction", [how.sentence()]),
+        ("Symptom", [claim.symptom, *(line for _, line in followers(finding))]),
+        ("Reproduction", how.lines()),
         ("Failure mode", [finding.failure_mode or "none"]),
         ("Hypothesis", [claim.hypothesis]),
         ("Evidence", [evidence_line(item) for item in claim.evidence] or ["none"]),
@@ -22,10 +29,19 @@ def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
     ]
 
 
-def follower(finding: Finding) -> str:
-    """One line on a finding that another one explains."""
-    where = f" in {finding.where}" if finding.where else ""
-    return f"with it, {finding.kind}{where} from step {finding.first_step:,}: {finding.symptom}"
+def followers(finding: Finding) -> list[tuple[Finding, str]]:
+    """Of each kind of finding that this one explains the first, with a line that says how many more there are."""
+    kinds: dict[str, list[Finding]] = {}
+    for symptom in finding.explained:
+        kinds.setdefault(symptom.kind, []).append(symptom)
+    lines = []
+    for kind, symptoms in kinds.items():
+        first = min(symptoms, key=lambda symptom: symptom.first_step)
+        where = f" in {first.where}" if first.where else ""
+        more = f" (and {len(symptoms) - 1} more of it)" if len(symptoms) > 1 else ""
+        line = f"with it, {kind}{where} from step {first.first_step:,}: {first.symptom}{more}"
+        lines.append((first, line))
+    return lines
 
 
 def title(finding: Finding) -> str:
@@ -49,16 +65,29 @@ def evidence_line(item: Evidence) -> str:
 
 
 def markdown(finding: Finding, how: Reproduction, note: str | None = None) -> str:
-    """The card as a Markdown section. `note`: what somebody has said who acknowledged it; None: nobody has."""
-    parts = [f"## {title(finding)}{'' if how.repeatable else ' · *unreproducible*'}", ""]
+    """The card as a Markdown section. `note`: what somebody has said who acknowledged it; None: nobody has.
+
+    Names come from the job, and what is pasted into an issue must not become markup there.
+    """
+    parts = [f"## {literal(title(finding))}{'' if how.repeatable else ' · *unreproducible*'}", ""]
     if note is not None:
-        parts += [f"> {acknowledged(note)}", ""]
+        parts += [f"> {literal(acknowledged(note))}", ""]
     for name, lines in fields(finding, how):
         if len(lines) == 1:
-            parts.append(f"**{name}.** {lines[0]}")
+            parts.append(f"**{name}.** {literal(lines[0])}")
         else:
             parts.append(f"**{name}.**")
             parts.append("")
-            parts.extend(f"- {text}" for text in lines)
+            parts.extend(f"- {literal(text)}" for text in lines)
         parts.append("")
     return "\n".join(parts)
+
+
+def literal(text: str) -> str:
+    """`text` so that Markdown shows it as it is; what stands between backticks is code, and stays so."""
+    text = " ".join(text.split())
+    pieces, at = [], 0
+    for code in _CODE.finditer(text):
+        pieces += [_MARKUP.sub(r"\\\g<0>", text[at : code.start()]), code.group()]
+        at = code.end()
+    return "".join([*pieces, _MARKUP.sub(r"\\\g<0>", text[at:])])

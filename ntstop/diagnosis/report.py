@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import Any
 
 import msgspec
@@ -139,7 +140,7 @@ def _entry(finding: Finding, how: Reproduction) -> FindingEntry:
         rank=finding.rank,
         where=finding.where,
         symptom=claim.symptom,
-        evidence=[*map(_evidence, claim.evidence), *map(_follower, finding.explained)],
+        evidence=[*map(_evidence, claim.evidence), *starmap(_follower, card.followers(finding))],
         hypothesis=claim.hypothesis,
         fix=claim.fix,
         confidence=claim.confidence,
@@ -153,9 +154,9 @@ def _evidence(item: Evidence) -> EvidenceEntry:
     return EvidenceEntry(item.text, item.series, item.step, value, item.unit, item.basis)
 
 
-def _follower(finding: Finding) -> EvidenceEntry:
-    """A finding that this one explains: it has no entry of its own."""
-    return EvidenceEntry(card.follower(finding), finding.where or None, finding.first_step, None, "", "measured")
+def _follower(finding: Finding, line: str) -> EvidenceEntry:
+    """A finding that another one explains: it has no entry of its own."""
+    return EvidenceEntry(line, finding.where or None, finding.first_step, None, "", "measured")
 
 
 def _plain(value: Any) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+
+import pytest
 
 from ntstop.diagnosis import card
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.report import RunInfo, exit_code, line, report, reproduction_of, summary
+from ntstop.diagnosis.reproduction import reproduction
 from ntstop_probe import wire
 
 from .records import Script, descent, diagnose, hello, layers, manifest, only, schema
@@ -86,10 +90,74 @@ def test_reproduction_says_how_and_what_is_missing() -> None:
     engine = broken(manifest(seed=None, git_dirty=True))
     how = reproduction_of(engine, only(engine, "nonfinite-loss"))
     assert how.missing == ["clean git tree", "seed"] and not how.repeatable
-    assert "cd /home/someone/job && python train.py" in how.sentence()
-    assert "unreproducible" in how.sentence() and "uncommitted" in how.sentence()
+    lines = how.lines()
+    assert lines[0] == "`cd /home/someone/job && python train.py`"
+    assert "0123456789abcdef, with uncommitted changes" in lines[1] and "data sha256:1" in lines[1]
+    assert lines[-1].startswith("missing: clean git tree, seed;")
     engine = broken()
     assert reproduction_of(engine, only(engine, "nonfinite-loss")).repeatable
+
+
+def test_reproduction_names_what_the_run_ran_with_and_on() -> None:
+    of = manifest(
+        command=["python", "-c", "print(`a`)"],
+        hardware={"gpu": "4×H100", "memory_bytes": "1073741824"},
+        layout={"world": "4"},
+        precision="bfloat16",
+        environment={"NTSTOP_RUN_ID": "x", "CUDA_VISIBLE_DEVICES": "0,1"},
+        config={"width": "w" * 1000},
+    )
+    engine = broken(of)
+    lines = reproduction_of(engine, only(engine, "nonfinite-loss")).lines()
+    assert lines[0] == "`` cd /home/someone/job && python -c 'print(`a`)' ``"
+    text = "\n".join(lines)
+    for part in (
+        "torch 2.9",
+        "gpu 4×H100",
+        "memory 1.00 GiB",
+        "world 4",
+        "bfloat16",
+        "CUDA_VISIBLE_DEVICES=0,1",
+        "seed 7",
+    ):
+        assert part in text
+    assert "NTSTOP_RUN_ID" not in text and "missing" not in text
+    assert all(len(line) < 400 for line in lines) and "…`" in text
+
+
+def test_nothing_known_is_said_and_breaks_nothing() -> None:
+    how = reproduction(None)
+    assert how.lines()[0] == "its command is not known"
+    assert how.lines()[1].startswith("missing: git SHA, seed, config, data hash, versions")
+
+
+def test_findings_that_are_explained_are_told_by_kind_with_how_many_more() -> None:
+    engine = broken()
+    finding = only(engine, "nonfinite-loss")
+    finding.explained = [
+        replace(finding, id=str(step), kind=kind, first_step=step, explained=[])
+        for kind, step in [("loss-spike", 130), ("loss-spike", 125), ("dead-layer", 140)]
+    ]
+    symptom = dict(card.fields(finding, reproduction_of(engine, finding)))["Symptom"]
+    assert len(symptom) == 3
+    assert symptom[1].startswith("with it, loss-spike in loss from step 125:") and "and 1 more" in symptom[1]
+    assert symptom[2].startswith("with it, dead-layer in loss from step 140:") and "more of it" not in symptom[2]
+    value = parsed(engine)["findings"]
+    assert isinstance(value, list)
+    assert [item["step"] for item in value[0]["evidence"] if item["text"].startswith("with it,")] == [125, 140]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("blocks.*.mlp of __init__.<locals>", r"blocks.\*.mlp of \_\_init\_\_.\<locals\>"),
+        ("grad_norm is 3, `clip(a*b)` is not", "grad_norm is 3, `clip(a*b)` is not"),
+        ("[a](http://b) | ~~c~~ ` d", r"\[a\](http://b) \| \~\~c\~\~ \` d"),
+        ("# not a heading\n- nor a list", r"\# not a heading - nor a list"),
+    ],
+)
+def test_names_of_the_job_are_no_markup_in_a_card(text: str, shown: str) -> None:
+    assert card.literal(text) == shown
 
 
 def test_card_has_its_eight_fields_in_order() -> None:
