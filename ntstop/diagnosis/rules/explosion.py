@@ -21,9 +21,9 @@ EXPLODING = kind(
     "optimization",
     "update/memory/step profile",
     meaning="The gradient norm has left its level by an order of magnitude and more, and stays there.",
-    detector=f"The global norm before clipping against its own slow level, {ROW} readings in a row; over when {CALM} in a "
-    f"row are under {BACK:g} times the old level.",
-    severity="info from the first bound on, warning from the second; with the divergence it explains, as heavy as that.",
+    detector=f"The global norm before clipping against its own slow level, {ROW} readings in a row; over when {CALM} "
+    f"in a row are under {BACK:g} times the old level.",
+    severity="info from the first bound on, warning from the second.",
 )
 FACTOR = threshold(
     "exploding-gradients.factor",
@@ -112,8 +112,8 @@ def _claim(growth: Growth, sample: LayerSample | None) -> Claim:
         symptom=_symptom(growth),
         hypothesis="The curvature along the path has grown (a rate near the edge of stability, a recurrence or a depth "
         "that multiplies), or the data of these steps are of another kind.",
-        fix=f"Clip the global norm at {2 * growth.level:.2g}, twice its level before; if it happens again, lower the rate "
-        "to a third.",
+        fix=f"Clip the global norm at {2 * growth.level:.2g}, twice its level before; if it happens again, lower the "
+        "rate to a third.",
         confidence="high that the norm rose: measured before clipping. Low on the cause: the batches of these steps and "
         "the layers would tell.",
         evidence=[
@@ -121,9 +121,7 @@ def _claim(growth: Growth, sample: LayerSample | None) -> Claim:
             Evidence(f"its level before: {growth.level:.3g}", "grad_norm", growth.first_x, growth.level),
             *_largest(growth, sample),
         ],
-        open_questions=[]
-        if sample is not None and sample.x >= growth.first_x
-        else ["Which layers grew? None was read."],
+        open_questions=[] if sample is not None and sample.x >= growth.first_x else ["Which layers grew?"],
     )
 
 
