@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .detectors.constant import Constant
 from .detectors.divergence import Divergence
 from .detectors.evaluations import Worse
 from .detectors.plateau import Plateau
@@ -159,6 +160,31 @@ def plateau_severity(found: Plateau, rate: RateWatch, total_steps: int | None) -
     """warning when the rate is known and high and the run is not at its end; else info."""
     ending = total_steps is not None and found.last_x >= END_SHARE * total_steps
     return "info" if rate.last is None or rate.near_zero or ending else "warning"
+
+
+def constant(name: str, found: Constant, rate: RateWatch) -> Claim:
+    """A plateau to the last bit."""
+    return Claim(
+        symptom=f"{name} is exactly {found.level:.6g} in each of {found.points} points since step {found.first_x:,}",
+        hypothesis=(
+            "Nothing moves any more: the updates have become 0 (a rate of 0, gradients of 0, dead or saturated units), "
+            "the same batch comes again and again, or the number that is logged is not computed anew."
+        ),
+        fix=(
+            "Look at the gradient norm and the learning rate at this step. Both above 0: check that the batch changes, "
+            "and that the logged loss is the one of this step."
+        ),
+        confidence=(
+            "high that it stands still: the points before it differed. A loss that is logged in few digits would "
+            "change it."
+        ),
+        evidence=[
+            point(name, found.first_x, found.level, "since"),
+            point(name, found.last_x, found.level, "now"),
+            *rate_evidence(rate, found.last_x),
+        ],
+        open_questions=["Do the gradient norm and the parameters still change?"],
+    )
 
 
 def plateau(name: str, found: Plateau, rate: RateWatch, total_steps: int | None) -> Claim:

@@ -1,146 +1,189 @@
-"""False alarms and catches of the diagnosis on the development curves, by workload.
+"""False alarms and catches of the diagnosis on real curves, by workload, beside rules that others have published.
 
-    python -m tests.bench.detectors_on_curves [--curves FOLDER] [--misses]
+    python -m tests.bench.detectors_on_curves [--curves FOLDER] [--misses] [--held-out] [--markdown]
 
 A healthy run counts as a false alarm when anything at warning or above was said at any moment of it, not only at
-its end; a bad run as caught likewise. Lateness is the share of the run between the onset and the first such moment.
+its end; a bad run as caught likewise, and as caught in time when that was at most 5 % of the run after the onset.
+With `--held-out` each workload is judged with the thresholds that do best on all the others.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
+import itertools
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
 
 from ntstop.diagnosis.engine import Engine
 from ntstop_probe import wire
 
-CURVES = Path(__file__).resolve().parents[3] / "shared" / "curves"
-QUIET = ("healthy", "warmup")
+from .curves import CURVES, Outcome, Run, judge, load, records, share
+from .published_rules import RULES
+
+IN_TIME = 0.05
+GRID = {
+    "divergence.errors": (3.0, 4.0, 6.0),
+    "divergence.rise": (0.03, 0.05, 0.1),
+    "loss-spike.linger": (24.0, 40.0, 64.0),
+}
+"""Around the defaults: what decides between an excursion and a loss that is lost."""
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What the diagnosis said of one curve."""
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How one way of judging did on some runs."""
 
-    workload: str
-    label: str
-    id: str
-    points: int
-    onset: int | None
-    alarm: int | None
-    """Step of the first block after which something weighed warning or more."""
-    said: dict[str, str]
-    """kind -> the weightiest severity it ever had."""
-    longest_recovered: int
-    """Points of the longest spike that came back by itself."""
-    late: float | None
+    name: str
+    quiet: int
+    false: int
+    bad: int
+    caught: int
+    in_time: int
+    delay: float | None
+    """Median share of the run between onset and alarm, of those caught."""
+
+    @property
+    def loss(self) -> tuple[float, int]:
+        """What tuning minimises: misses and false alarms by their share of what is allowed, then lateness."""
+        missed = 1 - self.caught / max(1, self.bad)
+        return missed / 0.05 + self.false / max(1, self.quiet) / 0.02, -self.in_time
 
 
-def records(run: dict[str, Any], block: int) -> list[wire.Steps]:
-    """The curve as blocks of steps."""
-    blocks: list[wire.Steps] = []
-    for start in range(0, len(run["step"]), block):
-        cut = slice(start, start + block)
-        steps = run["step"][cut]
-        clock = wire.pack("f8", [float(step) for step in steps])
-        assert clock is not None
-        columns = {name: wire.pack("f8", run[name][cut]) for name in ("loss", "lr", "grad_norm")}
-        blocks.append(
-            wire.Steps(
-                count=len(steps),
-                ordinal=start,
-                t=clock,
-                step=wire.pack("i8", steps),
-                losses={} if columns["loss"] is None else {"loss": columns["loss"]},
-                lrs={} if columns["lr"] is None else {"lr": columns["lr"]},
-                grad_norm=columns["grad_norm"],
-            )
+def score(name: str, runs: Sequence[Run], alarms: Sequence[int | None]) -> Score:
+    """Count alarms (the first step of each run, None without)."""
+    pairs = list(zip(runs, alarms, strict=True))
+    quiet = [alarm for run, alarm in pairs if run.healthy]
+    bad = [Outcome(run, alarm, {}, 0) for run, alarm in pairs if not run.healthy]
+    lates = [outcome.late for outcome in bad if outcome.late is not None]
+    return Score(
+        name,
+        quiet=len(quiet),
+        false=sum(alarm is not None for alarm in quiet),
+        bad=len(bad),
+        caught=sum(outcome.alarm is not None for outcome in bad),
+        in_time=sum(late <= IN_TIME for late in lates),
+        delay=median(lates) if lates else None,
+    )
+
+
+def compared(runs: Sequence[Run], ours: Score) -> list[Score]:
+    """Ours and the published rules on the same runs."""
+    return [ours, *(score(name, runs, [rule(run) for run in runs]) for name, rule in RULES.items())]
+
+
+def in_lines(scores: Sequence[Score], *, markdown: bool) -> str:
+    """One line a score, as text or as a Markdown table."""
+    heads = ("", "healthy runs alarmed", "bad runs caught", "caught within 5 % of the run", "median delay")
+    rows = [heads] + [
+        (
+            item.name,
+            share(item.false, item.quiet),
+            share(item.caught, item.bad),
+            share(item.in_time, item.bad),
+            "" if item.delay is None else f"{item.delay:.1%}",
         )
-    return blocks
+        for item in scores
+    ]
+    if markdown:
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        return "\n".join([lines[0], "|" + " --- |" * len(heads), *lines[1:]])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
-def judge(run: dict[str, Any]) -> Outcome:
-    """Replay one curve and note what was said, and when first."""
-    engine, alarm = Engine(), None
-    said: dict[str, str] = {}
-    longest = 0
-    position = {step: index for index, step in enumerate(run["step"])}
-    version = -1
-    for record in records(run, 1):
-        engine.observe(1, record)
-        if engine.version == version:
-            continue
-        version = engine.version
-        for finding in engine.findings:
-            known = said.get(finding.kind, "info")
-            order = ("info", "warning", "critical")
-            said[finding.kind] = max(known, finding.severity, key=order.index)
-            if finding.severity != "info" and alarm is None:
-                alarm = run["step"][record.ordinal]
-            if finding.kind == "loss-spike" and finding.status == "resolved":
-                longest = max(longest, position[finding.last_step] - position[finding.first_step])
-    late = None
-    if alarm is not None and run["onset"] is not None:
-        late = max(0.0, (alarm - run["onset"]) / max(1, run["step"][-1] - run["step"][0]))
-    return Outcome(run["workload"], run["label"], run["id"], len(run["step"]), run["onset"], alarm, said, longest, late)
-
-
-def table(outcomes: list[Outcome]) -> str:
-    """One line a workload and label, then the sums."""
+def by_workload(outcomes: Sequence[Outcome]) -> str:
+    """One line a label and workload."""
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        groups[outcome.label, outcome.workload].append(outcome)
+        groups[outcome.run.label, outcome.run.workload].append(outcome)
     lines = [f"{'label':<14} {'workload':<32} {'runs':>5} {'alarmed':>8}  what was said (worst severity)"]
     for (label, workload), group in sorted(groups.items()):
         alarmed = sum(outcome.alarm is not None for outcome in group)
-        tally: dict[str, int] = defaultdict(int)
-        for outcome in group:
-            for kind, severity in outcome.said.items():
-                tally[f"{kind}:{severity}"] += 1
+        tally = Counter(f"{kind}:{severity}" for outcome in group for kind, severity in outcome.said.items())
         text = ", ".join(f"{name} {number}" for name, number in sorted(tally.items()))
         lines.append(f"{label:<14} {workload:<32} {len(group):>5} {alarmed:>8}  {text}")
-    for name, wanted in (("false alarms", True), ("caught", False)):
-        group = [outcome for outcome in outcomes if (outcome.label in QUIET) == wanted]
-        alarmed = sum(outcome.alarm is not None for outcome in group)
-        lines.append(f"{name}: {alarmed} of {len(group)} ({alarmed / max(1, len(group)):.1%})")
-    lates = [outcome.late for outcome in outcomes if outcome.late is not None]
-    if lates:
-        lines.append(f"within 5 % of the run after the onset: {sum(late <= 0.05 for late in lates)} of {len(lates)}")
-    healed = max((outcome.longest_recovered for outcome in outcomes if outcome.label in QUIET), default=0)
+    healed = max((outcome.longest_recovered for outcome in outcomes if outcome.run.healthy), default=0)
     lines.append(f"longest spike of a healthy run that came back: {healed} points")
     return "\n".join(lines)
 
 
+def held_out(runs: Sequence[Run]) -> str:
+    """Each workload by the thresholds that do best on the others; ties go to the defaults, then to the quieter."""
+    settings = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
+    settings.sort(key=lambda told: (told != _defaults(), [-value for value in told.values()]))
+    alarms = [[judge(run, told).alarm for run in runs] for told in settings]
+    lines, together = [f"{'held out':<32} {'false':>10} {'caught':>10} {'in time':>10}  thresholds"], []
+    for workload in sorted({run.workload for run in runs}):
+        inside = [at for at, run in enumerate(runs) if run.workload == workload]
+        others = [at for at, run in enumerate(runs) if run.workload != workload]
+
+        def on(which: list[int], index: int) -> Score:
+            return score("", [runs[at] for at in which], [alarms[index][at] for at in which])
+
+        best = min(range(len(settings)), key=lambda index: (on(others, index).loss, index))
+        item = on(inside, best)
+        together += [(runs[at], alarms[best][at]) for at in inside]
+        told = ", ".join(f"{name} {value:g}" for name, value in settings[best].items())
+        lines.append(
+            f"{workload:<32} {f'{item.false} of {item.quiet}':>10} {f'{item.caught} of {item.bad}':>10}"
+            f" {f'{item.in_time} of {item.bad}':>10}  {told}"
+        )
+    total = score("all, held out", [run for run, _ in together], [alarm for _, alarm in together])
+    losses = [score("", runs, row).loss[0] for row in alarms]
+    lines.append(in_lines([total], markdown=False))
+    lines.append(f"{sum(loss <= min(losses) for loss in losses)} of {len(losses)} settings are as good as the best one")
+    return "\n".join(lines)
+
+
+def _defaults() -> dict[str, float]:
+    return {name: values[1] for name, values in GRID.items()}
+
+
+def cost(runs: Sequence[Run]) -> float:
+    """CPU seconds a step, in blocks of 256."""
+    curves = [records(run, 256) for run in runs if run.label == "healthy"]
+    start = time.process_time()
+    for curve in curves:
+        engine = Engine()
+        for record in curve:
+            engine.observe(1, record)
+    seconds = time.process_time() - start
+    return seconds / sum(record.count for curve in curves for record in curve if isinstance(record, wire.Steps))
+
+
 def main() -> None:
-    """Print the table, and the time a point takes."""
+    """Print the tables, and the time a point takes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--curves", type=Path, default=CURVES)
-    parser.add_argument("--misses", action="store_true", help="name the false alarms and the misses")
+    parser.add_argument("--misses", action="store_true", help="name the false alarms, the misses and the late ones")
+    parser.add_argument("--held-out", action="store_true", help="judge each workload by thresholds from the others")
+    parser.add_argument("--markdown", action="store_true", help="only the comparison, as a Markdown table")
     arguments = parser.parse_args()
-    path = arguments.curves / "algoperf_dev.jsonl.gz"
-    if not path.exists():
-        raise SystemExit(f"no curves at {path}; give their folder with --curves")
-    with gzip.open(path, "rt") as file:
-        runs = [json.loads(text) for text in file]
+    runs = load(arguments.curves)
+    if arguments.held_out:
+        print(held_out(runs))
+        return
     outcomes = [judge(run) for run in runs]
-    print(table(outcomes))
-    blocks = [record for run in runs if run["label"] == "healthy" for record in records(run, 256)]
-    start = time.process_time()
-    engine = Engine()
-    for record in blocks:
-        engine.observe(1, record)
-    seconds = time.process_time() - start
-    print(f"{seconds / sum(record.count for record in blocks) * 1e6:.1f} µs of CPU a step, in blocks of 256")
+    ours = score("ntstop", runs, [outcome.alarm for outcome in outcomes])
+    alone = score("ntstop, without evaluations", runs, [judge(run, evaluations=False).alarm for run in runs])
+    first, *others = compared(runs, ours)
+    print(in_lines([first, alone, *others], markdown=arguments.markdown))
+    if arguments.markdown:
+        return
+    print(by_workload(outcomes))
+    print(f"{cost(runs) * 1e6:.1f} µs of CPU a step, in blocks of 256")
     if arguments.misses:
         for outcome in outcomes:
-            if (outcome.alarm is not None) == (outcome.label in QUIET):
-                print(outcome.label, outcome.id, outcome.points, "alarm", outcome.alarm, outcome.said)
+            late = outcome.late is not None and outcome.late > IN_TIME
+            if (outcome.alarm is not None) == outcome.run.healthy or late:
+                run = outcome.run
+                print(run.label, run.id, len(run.step), "onset", run.onset, "alarm", outcome.alarm, outcome.said)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
 from ntstop.diagnosis.engine import Engine
+from ntstop_probe import wire
 
 from .records import Script, descent, diagnose, hello, kinds, layers, only, schema, weighty, wobble
 
@@ -200,3 +202,55 @@ def test_moving_parameters_are_not_reported_and_those_at_a_rate_of_zero_are_no_n
     assert kinds(sampled(1e-4)) == []
     assert kinds(sampled(0.0, ratio=1e-3)) == []
     assert kinds(sampled(0.0, rate=0.0)) == ["lr-zero"]
+
+
+def test_loss_that_is_the_same_to_the_last_bit_is_a_plateau_that_says_so_until_it_moves() -> None:
+    curve = descent(400)[:200]
+    script = start().steps([*curve, *[curve[-1]] * 40])
+    finding = only(diagnose(script.records), "plateau")
+    assert (finding.severity, finding.first_step, finding.status) == ("warning", 199, "open")
+    assert "in each of 32 points since step 199" in finding.symptom
+    assert only(diagnose(script.steps([curve[-1] * 0.99]).records), "plateau").status == "resolved"
+
+
+def test_a_log_that_repeats_its_numbers_is_not_called_constant() -> None:
+    repeated = [value for value in descent(100)[:50] for _ in range(8)]
+    assert "plateau" not in kinds(diagnose(start().steps([*repeated, *[repeated[-1]] * 60]).records))
+
+
+def test_spike_while_the_rate_still_rises_is_a_warning_at_once() -> None:
+    curve = [*descent(400)[:60], 6.0, 7.0, 8.0]
+    warm_up = [step / 100 for step in range(1, len(curve) + 1)]
+    finding = only(diagnose(start().steps(curve, rate=warm_up).records), "loss-spike")
+    assert (finding.severity, finding.first_step) == ("warning", 60)
+    assert only(diagnose(start().steps(curve, rate=1e-3).records), "loss-spike").severity == "info"
+
+
+def evaluated(train: Sequence[float], evaluations: Sequence[float]) -> Engine:
+    """Blocks of 40 training losses, an evaluation after each."""
+    script = start()
+    for index, value in enumerate(evaluations):
+        script.steps(train[40 * index : 40 * index + 40])
+        script.add(wire.Scalars(t=script.t, step=None, ordinal=script.ordinal - 1, values={"val/loss": value}))
+    return diagnose(script.records)
+
+
+def test_validation_and_training_that_rise_together_are_a_divergence_and_no_overfitting() -> None:
+    train = [*flat(0.30, 240), *flat(0.313, 240)]
+    found = [item for item in evaluated(train, [0.29] * 6 + [0.35] * 3).findings if item.kind == "divergence"]
+    assert [(item.where, item.severity, item.status) for item in found] == [("val/loss", "warning", "open")]
+    assert "it was 0.29" in found[0].symptom and "no overfitting" in found[0].claim.hypothesis
+    back = [item for item in evaluated(train, [0.29] * 6 + [0.35] * 3 + [0.29]).findings if item.kind == "divergence"]
+    assert [item.status for item in back] == ["resolved"]
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluations"),
+    [
+        ([*flat(0.30, 360)], [0.29] * 6 + [0.35] * 3),
+        ([*flat(0.30, 240), *flat(0.313, 120)], [0.29] * 6 + [0.36, 0.34, 0.325]),
+    ],
+    ids=["training does not rise", "it comes back"],
+)
+def test_validation_alone_or_on_its_way_back_is_no_divergence(train: list[float], evaluations: list[float]) -> None:
+    assert "divergence" not in kinds(evaluated(train, evaluations))

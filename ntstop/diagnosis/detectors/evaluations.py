@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
-from .levels import Block, Levels, pooled
+from .levels import Block, Levels
 
 RISE = 0.10
 RUN = 3
@@ -69,9 +70,9 @@ def training_rose(levels: Levels, worse: Worse) -> tuple[float, float] | None:
     length = max(1, min(len(since), len(before)))
     if not since or not before:
         return None
-    good, bad = _mean(before[-length:], levels.origin), _mean(since, levels.origin)
+    good, bad = _middle(before[-length:], levels.origin), _middle(since, levels.origin)
     return (good, bad) if good > 0 and bad > good * (1 + TRAINING_RISE) else None
 
 
-def _mean(blocks: list[Block], origin: float) -> float:
-    return pooled(blocks)[0] + origin
+def _middle(blocks: list[Block], origin: float) -> float:
+    return median(block.mean for block in blocks) + origin

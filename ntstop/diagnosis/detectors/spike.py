@@ -38,9 +38,9 @@ HIGH_RISE = threshold(
 HIGH_RUN = 5
 SHORT_RUN = 3
 """Three points in a row are enough when they rise together as far as five just high ones."""
-STEEP_RUN = 2
 STEEP = 2.0
-"""And two when they rise together twice as far: threefold and more, each of them."""
+"""And fewer when they rise together twice as far: two by a factor of 3 each, a single one by 9. No point of a healthy
+AlgoPerf run does that away from a restart."""
 CALM_Z = 5.0
 CALM_RISE = math.log(1.10)
 """Back to normal: under half the entry condition (hysteresis), 5 points in a row."""
@@ -147,7 +147,7 @@ class SpikeDetector:
         if number >= HIGH_RUN or not self._logs:
             return number >= HIGH_RUN
         area = sum(pending - self._baseline.level for _, _, pending in self._run) / (HIGH_RUN * self._rise)
-        return (number >= SHORT_RUN and area >= 1.0) or (number >= STEEP_RUN and area >= STEEP)
+        return area >= STEEP or (number >= SHORT_RUN and area >= 1.0)
 
     def extend(self, x: Sequence[int], y: NDArray[np.float64]) -> int:
         """Take in finite points from the first on for as long as all are ordinary, exactly as `add` would one by one.

@@ -11,12 +11,13 @@ from ntstop_probe import wire
 from .. import curve_claims as claims
 from ..catalogue import KINDS, kind
 from ..context import Context, StepBlock
+from ..detectors import constant, fallen, regressed, spike, unlearned
 from ..detectors import divergence as diverge
-from ..detectors import fallen, regressed, spike, unlearned
+from ..detectors.constant import Constant, ConstantDetector
 from ..detectors.divergence import Divergence, DivergenceDetector
 from ..detectors.evaluations import EvaluationWatch, training_rose
 from ..detectors.levels import Levels
-from ..detectors.plateau import SMALL, plateau
+from ..detectors.plateau import SMALL, SOLVED, plateau
 from ..detectors.spike import Spike, SpikeDetector
 from ..finding import Claim, FailureMode, Finding, Severity
 from .base import Rule, rule
@@ -43,9 +44,9 @@ kind(
     "plateau",
     "optimization",
     "update/memory/step profile",
-    meaning="The descent has stopped: the loss has been flat for half of the run.",
+    meaning="The descent has stopped: the loss has been flat for half of the run, or is the same to the last bit.",
     detector="Theil-Sen slope over block means of the last half; both ends of its 95 % interval must be small against "
-    "the whole descent and the level.",
+    "the whole descent and the level. Or 32 equal points in a row, where points used to differ.",
     severity="warning when the learning rate is known, high, and the run is not at its end; else info.",
 )
 kind(
@@ -86,6 +87,8 @@ class LossCurveRule(Rule):
         value = context.value
         self._spike = SpikeDetector(value(spike.HIGH_Z), value(spike.HIGH_RISE), int(value(spike.LINGER)))
         self._divergence = DivergenceDetector(value(diverge.ABOVE_RATIO), value(diverge.EXPLOSION), value(fallen.LOST))
+        self._constant = ConstantDetector(int(value(constant.SAME)))
+        self._same: Finding | None = None
         self._levels = Levels()
         self._evaluations: dict[str, EvaluationWatch] = {}
         self._worse: Finding | None = None
@@ -115,12 +118,13 @@ class LossCurveRule(Rule):
         It is what makes a million steps quick to read, and changes nothing: no detector has anything to tell of them.
         """
         y, rates, watch = block.losses.array(self._name), block.rates, self.context.rate
-        if y is None or (rates is None and block.rate is not None):
+        if y is None or self._same is not None or (rates is None and block.rate is not None):
             return 0
         y = y[start : start + self._levels.room]
         if len(y) < AT_ONCE or not np.isfinite(y).all():
             return 0
         y = y[: self._divergence.calm(y)]
+        y = y[: self._constant.calm(y)]
         if rates is not None:
             y = y[: watch.steady(rates[start : start + len(y)])]
         if len(y) < AT_ONCE:
@@ -130,6 +134,7 @@ class LossCurveRule(Rule):
         if taken:
             x, y = x[:taken], y[:taken]
             self._divergence.extend(x, y)
+            self._constant.extend(x, y)
             self._levels.extend(x, y)
             if rates is not None:
                 watch.extend(rates[start : start + taken])
@@ -144,6 +149,12 @@ class LossCurveRule(Rule):
             self._tell_spike(excursion)
         if (divergence := self._divergence.add(x, loss)) is not None:
             self._tell_divergence(divergence)
+        if (same := self._constant.add(x, loss)) is not None:
+            self._tell_constant(same)
+        elif self._same is not None and not self._constant.repeats:
+            self._same.resolve(x, "info")
+            self._same = None
+            self.context.book.changed()
         if self._levels.add(x, loss) and self._alone:
             self._slow_rules()
 
@@ -204,7 +215,8 @@ class LossCurveRule(Rule):
             if told.state == "recovered" or self._muted() or self.context.is_open("divergence"):
                 return
             # While the rate goes on rising, what it has thrown up does not come back by itself.
-            severity: Severity = "warning" if self.context.rate.warming and self._alone else "info"
+            warming = self.context.rate.warming and self._alone and told.points > 1
+            severity: Severity = "warning" if warming else "info"
             self._spike_finding = self._open("loss-spike", claim, severity, told.first_x)
             return
         finding.claim = claim
@@ -238,6 +250,14 @@ class LossCurveRule(Rule):
             claim.evidence[:0] = finding.evidence
         severity: Severity = "warning" if divergence.how == "fallen" else "critical"
         self._diverged = self._open("divergence", claim, severity, divergence.first_x)
+
+    def _tell_constant(self, same: Constant) -> None:
+        """A loss that does not move in its last bit is no noisy plateau: something has stopped."""
+        if same.level == 0.0 or abs(same.level) < SOLVED * abs(self._divergence.initial) or self._muted():
+            return
+        severity: Severity = "info" if self.context.rate.near_zero else "warning"
+        claim = claims.constant(self._name, same, self.context.rate)
+        self._same = self._open("plateau", claim, severity, same.first_x, same.last_x)
 
     def _slow_rules(self) -> None:
         """What takes a whole stretch of curve to say; looked at when a block of `Levels` is complete."""
@@ -275,7 +295,7 @@ class LossCurveRule(Rule):
                 self._keep("never-learned", claim, "warning", never.initial_x, never.last_x)
             else:
                 self._miss("never-learned")
-        if len(levels.blocks) % PLATEAU_EVERY == 0 and "never-learned" not in self._slow:
+        if len(levels.blocks) % PLATEAU_EVERY == 0 and "never-learned" not in self._slow and self._same is None:
             flat = plateau(levels, initial, move=value(SMALL))
             if flat is not None:
                 severity = claims.plateau_severity(flat, context.rate, context.total_steps)
