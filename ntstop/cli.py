@@ -26,6 +26,9 @@ _FAULTS_HELP = "\b\nFaults:\n" + "\n".join(f"  {name:<12}{text}" for name, text 
 class RunOrCommand(click.Group):
     """A group whose first word may also be a run: `ntstop ls` is a command, `ntstop train-k7q2` opens a run."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _word_first(args))
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -36,6 +39,14 @@ class RunOrCommand(click.Group):
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage("ntstop", "[RUN... | -]")
         formatter.write_usage("ntstop", "COMMAND [ARGS]...", prefix="       ")
+
+
+def _word_first(args: list[str]) -> list[str]:
+    """What is said of a log may stand before it, too."""
+    at = 0
+    while at < len(args) and args[at].partition("=")[0] in ("--role", "--pattern"):
+        at += 1 if "=" in args[at] else 2
+    return [*args[at : at + 1], *args[:at], *args[at + 1 :]]
 
 
 _notify = click.option(

@@ -55,6 +55,8 @@ def test_roles_and_a_pattern_on_the_command_line(tmp_path: Path) -> None:
     assert ntstop(str(path)).returncode == 2
     done = ntstop(str(path), "--pattern", r"\((?P<step>\d+)\) J=(?P<J>\S+)", "--role", "J=train_loss")
     assert done.returncode == 0 and "loss = J" in done.stdout and "last 2" in done.stdout
+    before = ntstop("--role=J=train_loss", "--pattern", r"\((?P<step>\d+)\) J=(?P<J>\S+)", str(path))
+    assert before.stdout == done.stdout
 
 
 def test_what_a_program_prints_into_a_pipe() -> None:
