@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from textual.binding import Binding
+
 from ntstop.cli import ntstop
 from ntstop.tui import bindings
 
@@ -27,9 +29,14 @@ def test_every_command_stands_in_the_readme() -> None:
     assert not missing
 
 
+def _keys() -> list[Binding]:
+    lists = (bindings.APP, bindings.RUN, bindings.CURVES, bindings.CURVES_PANE, bindings.LAYERS, bindings.TABLE)
+    return [key for keys in lists for key in keys if isinstance(key, Binding)]
+
+
 def test_every_key_with_a_help_text_stands_in_the_table() -> None:
     table = first_cells(section("Keys")).replace(" ", "")
-    keys = {key.key_display for key in (*bindings.APP, *bindings.OVERVIEW, *bindings.LAYERS) if key.tooltip}
+    keys = {key.key_display for key in _keys() if key.tooltip}
     missing = [key for key in keys if key and f"`{key.replace(' ', '')}`" not in table]
     assert not missing
 

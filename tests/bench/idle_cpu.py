@@ -1,6 +1,6 @@
 """What an overview costs that nobody touches: CPU, bytes to the terminal, and the time to the first paint.
 
-python -m tests.bench.idle_cpu [--seconds 20] [--steps 3000]
+python -m tests.bench.idle_cpu [--seconds 20] [--steps 3000] [--keys 2]
 
 Trains the demo in a child, opens it in a pseudo-terminal of 120×40 as `ntstop RUN`, and reports. The design's figures:
 at most 5 % of a core, at most 20 kB/s, first paint within 0.6 s.
@@ -93,7 +93,7 @@ def wait_for_steps(run: Path, steps: int, limit: float = 90.0) -> None:
     raise TimeoutError(f"{run.name} did not make {steps} steps in {limit} s")
 
 
-def measure(seconds: float, steps: int, start_at: int) -> dict[str, float]:
+def measure(seconds: float, steps: int, start_at: int, keys: str = "") -> dict[str, float]:
     """Train, open, wait, count."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NTSTOP_HOME"] = folder
@@ -108,6 +108,7 @@ def measure(seconds: float, steps: int, start_at: int) -> dict[str, float]:
                 viewer.close()
             viewer = Viewer("bench")
             viewer.first_paint()
+            os.write(viewer.master, keys.encode())
             viewer.read(4.0)
             process = psutil.Process(viewer.pid)
             before, start = sum(process.cpu_times()[:2]), time.monotonic()
@@ -130,5 +131,6 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--start", type=int, default=200, help="steps the run has made when it is opened")
+    parser.add_argument("--keys", default="", help="pressed first, such as 2 for the second screen")
     options = parser.parse_args()
-    print(json.dumps(measure(options.seconds, options.steps, options.start)))
+    print(json.dumps(measure(options.seconds, options.steps, options.start, options.keys)))
