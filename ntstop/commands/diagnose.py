@@ -9,6 +9,7 @@ import click
 
 from ntstop import text
 from ntstop.commands.options import Options
+from ntstop.commands.stdin import stdin_source
 from ntstop.commands.target import sources_of
 from ntstop.diagnosis import card
 from ntstop.diagnosis.report import Report, RunInfo, exit_code, line, report, reproduction_of
@@ -28,10 +29,9 @@ def diagnose(targets: Sequence[str], style: str, options: Options) -> int:
     worst = 0
     for target in targets:
         try:
-            found = sources_of(target, options.log)
-        except SourceError as error:
-            click.echo(f"ntstop: {error}", err=True)
-            worst = UNREADABLE
+            found = [stdin_source(options.log)] if target == "-" else sources_of(target, options.log)
+        except (SourceError, OSError) as error:
+            worst = _unreadable(target, error)
             continue
         for source in found:
             worst = max(worst, _diagnose(_name(target, source), source, style, options))
@@ -41,14 +41,20 @@ def diagnose(targets: Sequence[str], style: str, options: Options) -> int:
 def _diagnose(target: str, source: Path | Source, style: str, options: Options) -> int:
     try:
         session = _read(source, options)
-    except SourceError as error:
-        click.echo(f"ntstop: {error}", err=True)
-        return UNREADABLE
+    except (SourceError, OSError) as error:
+        return _unreadable(target, error)
     click.echo(render(target, session, style))
     for what in unread(session):
         click.echo(f"ntstop: {text.safe(target)}: {what}", err=True)
     options.notify_now(session)
     return exit_code(session.findings)
+
+
+def _unreadable(target: str, error: SourceError | OSError) -> int:
+    """Say why a target cannot be read; the exit code of that."""
+    why = f"{target}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+    click.echo(f"ntstop: {text.safe(why)}", err=True)
+    return UNREADABLE
 
 
 def unread(session: Session) -> list[str]:

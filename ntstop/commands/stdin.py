@@ -9,6 +9,8 @@ import click
 
 from ntstop.commands import screen
 from ntstop.commands.options import Options
+from ntstop.commands.target import LogOptions
+from ntstop.sources.base import Source, SourceError
 from ntstop.sources.logs.printed import TextSource
 from ntstop.sources.pipe import Pipe
 from ntstop.sources.stdio import RelaySource, content
@@ -21,19 +23,26 @@ def open_stdin(options: Options) -> int:
 
     The screen appears with the first byte, for an ssh may ask for a password before. The keyboard is the terminal.
     """
-    if sys.stdin is None or sys.stdin.isatty():
-        raise click.ClickException(
-            "nothing is piped in; try: ssh -n NODE ntstop relay RUN | ntstop -, or python train.py 2>&1 | ntstop -"
-        )
-    pipe = Pipe(os.dup(sys.stdin.fileno()))
-    kind = content(pipe, pattern=options.log.pattern is not None)
-    if kind == "nothing":
-        raise click.ClickException("nothing came through the pipe; it takes: ssh -n NODE ntstop relay RUN | ntstop -")
-    log = options.log
-    source = RelaySource(pipe) if kind == "frames" else TextSource(pipe, log.roles, log.pattern)
+    try:
+        source = stdin_source(options.log)
+    except SourceError as error:
+        raise click.ClickException(str(error)) from error
     if sys.stdout.isatty():
         _take_keyboard()
     return screen.view(source, options)
+
+
+def stdin_source(log: LogOptions) -> Source:
+    """What comes through standard input, by its first bytes. Raises `SourceError` where nothing does."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise SourceError(
+            "nothing is piped in; try: ssh -n NODE ntstop relay RUN | ntstop -, or python train.py 2>&1 | ntstop -"
+        )
+    pipe = Pipe(os.dup(sys.stdin.fileno()))
+    kind = content(pipe, pattern=log.pattern is not None)
+    if kind == "nothing":
+        raise SourceError("nothing came through the pipe; it takes: ssh -n NODE ntstop relay RUN | ntstop -")
+    return RelaySource(pipe) if kind == "frames" else TextSource(pipe, log.roles, log.pattern)
 
 
 def _take_keyboard() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.monitor.test_cli import ntstop
 
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+
 
 def table(path: Path, header: str, row: str, count: int = 60) -> str:
     """A CSV of `count` rows, `i` being their number."""
@@ -45,3 +47,26 @@ def test_what_is_missing_or_assumed_is_one_line_and_the_rest_goes_on(
         assert all(part in output for part in says)
     for part in says:
         assert part in report["run"]["remarks"][0]
+
+
+def test_what_is_piped_in_is_diagnosed_beside_other_targets(tmp_path: Path) -> None:
+    bad = "".join(f"step {step} loss {'nan' if step > 20 else 3.0}\n" for step in range(40))
+    with open(tmp_path / "printed", "w+") as pipe:
+        pipe.write(bad)
+        pipe.seek(0)
+        done = ntstop("diagnose", table(tmp_path / "log.csv", "step,loss", "{i},{fall}"), "-", "--json", stdin=pipe)
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 1 and [report["target"] for report in reports][1] == "-"
+    assert reports[1]["findings"][0]["kind"] == "nonfinite-loss" and not reports[0]["findings"]
+
+
+def test_nothing_piped_in_is_one_line_and_the_rest_goes_on(tmp_path: Path) -> None:
+    done = ntstop("diagnose", "-", table(tmp_path / "log.csv", "step,loss", "{i},{fall}"), "--json")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in LOGS.iterdir() if path.suffix != ".md"))
+def test_every_kind_of_log_is_diagnosed(name: str) -> None:
+    for style in ("--json", "--md"):
+        done = ntstop("diagnose", str(LOGS / name), style)
+        assert done.returncode in (0, 1) and done.stdout and not done.stderr, done
