@@ -44,6 +44,10 @@ class Columns(Mapping[str, Values]):
         """A column as numbers, None where it is absent or holds less than every step."""
         return _array(self._columns.get(name))
 
+    def filled(self, name: str) -> Floats | None:
+        """A column as numbers, NaN where a step has none; None where the column is absent."""
+        return filled(self._columns.get(name))
+
     @cached_property
     def finite(self) -> bool:
         """Every step is there in every column, and every number of them is finite."""
@@ -102,6 +106,11 @@ class StepBlock:
     def durations(self) -> Floats | None:
         """The same as numbers; None where it is absent or lacks a step."""
         return _array(self._record.duration)
+
+    @cached_property
+    def seconds(self) -> Floats | None:
+        """The duration of each step, NaN in those that were not timed; None where none was."""
+        return filled(self._record.duration)
 
     @cached_property
     def grad_norm(self) -> Values | None:
@@ -206,6 +215,17 @@ def _array(column: wire.Column | None) -> Floats | None:
     if column is None or column.present:
         return None
     return np.frombuffer(column.data, _DTYPES[column.kind]).astype(np.float64, copy=False)
+
+
+def filled(column: wire.Column | None) -> Floats | None:
+    """The numbers of a column, NaN where one is missing."""
+    if column is None:
+        return None
+    values: Floats = np.frombuffer(column.data, _DTYPES[column.kind]).astype(np.float64)
+    if column.present:
+        there = np.unpackbits(np.frombuffer(column.present, np.uint8), count=len(values), bitorder="little")
+        values[there == 0] = np.nan
+    return values
 
 
 def _largest(rates: Iterable[Values]) -> Values:

@@ -1,0 +1,405 @@
+"""What a step waits for: its input, its copies to the device; and a device that waits."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import numpy as np
+
+from ntstop_probe import wire
+
+from ..catalogue import Area, kind
+from ..context import Context, StepBlock
+from ..detectors.pace import Pace, PaceWindows, joined, timed
+from ..evidence import seconds
+from ..finding import Basis, Claim, Evidence, Finding, Severity
+from ..thresholds import threshold
+from .base import Rule, rule
+
+AREA: Final[Area] = "performance"
+INPUT_BOUND = kind(
+    "input-bound",
+    "input and compute",
+    AREA,
+    meaning="The training waits for its next batch: the loader, not the model, sets the pace.",
+    detector="The share of the step, evaluations and checkpoints left out, that passes in next() of the loader, in "
+    "windows of steps; without a loader it is not known and not said.",
+    severity="warning; info where a fetch is so short that it is Python's own time, or the GPU is busy all the same.",
+)
+TRANSFER_BOUND = kind(
+    "transfer-bound",
+    "input and compute",
+    AREA,
+    meaning="A large part of the step goes into copying batches to the device.",
+    detector='The share of a phase that the job itself calls "transfer", "h2d" or "to_device" '
+    "(`with ntstop_probe.phase(...)`): from outside a copy cannot be told from the forward pass.",
+    severity="warning.",
+)
+GPU_IDLE = kind(
+    "gpu-underutilized",
+    "input and compute",
+    AREA,
+    meaning="The GPU has no kernel running for much of the time, although the loader is not what it waits for.",
+    detector="The median utilization that the driver reports, over the last minute of training; MIG has none.",
+    severity="warning; info where the steps are so short that launching them is the work.",
+)
+SHARE = threshold(
+    "input-bound.share",
+    0.3,
+    unit="of the step",
+    high=1.0,
+    meaning="Share of the step in the loader from which it is said; higher is quieter.",
+    source="at 0.3 a loader that keeps up would make the run 1.4 times as fast; a prefetching loader takes under 0.05",
+)
+FETCH = threshold(
+    "input-bound.fetch",
+    0.003,
+    unit="s",
+    meaning="Mean fetch below which it is info: small models on data in memory live with that.",
+    source="measured: indexing and collating 64 tensors one by one takes 0.3 to 1 ms, three times that on a busy host",
+)
+TRANSFER = threshold(
+    "transfer-bound.share",
+    0.25,
+    unit="of the step",
+    high=1.0,
+    meaning="Share of the step in the copies from which it is said; higher is quieter.",
+    source="as for the input: a quarter of the step is worth a pinned buffer and a copy ahead",
+)
+BUSY = threshold(
+    "gpu-underutilized.utilization",
+    40.0,
+    unit="%",
+    high=100.0,
+    meaning="Median utilization below which it is said; lower is quieter.",
+    source="utilization counts any kernel at all, so under 40 % more than half of the time nothing runs",
+)
+SECONDS = threshold(
+    "gpu-underutilized.seconds",
+    60.0,
+    unit="s",
+    low=5.0,
+    meaning="Seconds of training over which the median is taken.",
+    source="60 readings, one a second: the median's error is under a few percent",
+)
+WINDOWS: Final = 4
+"""Windows in a row that must lie over the share, or under two thirds of it to be done."""
+LASTS: Final = 1.0
+"""Seconds that these windows last together at least."""
+UPDATE: Final = 32
+"""Windows between two updates of a card that stays open."""
+COPIES: Final = frozenset({"transfer", "h2d", "to_device", "copy"})
+SATURATED: Final = 90.0
+"""Percent of utilization at which the GPU does not wait for anything."""
+SHORT_STEP: Final = 0.005
+"""Seconds: at 5 ms a step, a few hundred launches are the step."""
+
+
+class ShareWatch:
+    """Whether a share of the step stays over a limit, with what it was before."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._quiet: deque[Pace] = deque(maxlen=UPDATE)
+        self._streak: list[Pace] = []
+        self._under = 0
+        self.open = False
+
+    def add(self, pace: Pace, share: float) -> tuple[Pace | None, Pace] | None:
+        """(before, since) while it is over the limit; since is brought up to date now and then."""
+        if not self.open:
+            if share < self._limit:
+                self._quiet.extend((*self._streak, pace))
+                self._streak.clear()
+                return None
+            self._streak.append(pace)
+            if len(self._streak) < WINDOWS or sum(pace.total for pace in self._streak) < LASTS:
+                return None
+            self.open, self._under = True, 0
+            return self._told()
+        self._under = self._under + 1 if share < self._limit * 2 / 3 else 0
+        if self._under >= WINDOWS:
+            self.open = False
+            self._streak.clear()
+            return None
+        self._streak.append(pace)
+        if len(self._streak) < 2 * UPDATE:
+            return None
+        self._streak = [joined(self._streak[:UPDATE]), *self._streak[UPDATE:]]
+        return self._told() if len(self._streak) > UPDATE else None
+
+    def _told(self) -> tuple[Pace | None, Pace]:
+        return joined(self._quiet) if self._quiet else None, joined(self._streak)
+
+
+@rule
+class InputRule(Rule):
+    """input-bound, transfer-bound and gpu-underutilized: they exclude each other, in this order."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._windows = PaceWindows()
+        self._input = ShareWatch(context.value(SHARE))
+        self._copies = ShareWatch(context.value(TRANSFER))
+        self._findings: dict[str, Finding] = {}
+        self._host: wire.Host | None = None
+        self._busy: dict[int, deque[float]] = {}
+        self._needed = int(context.value(SECONDS))
+        self._last: Pace | None = None
+        self._seen = -1
+
+    def resumed(self) -> None:
+        self._windows.clear()
+        self._busy.clear()
+
+    def host(self, host: wire.Host) -> None:
+        self._host = host
+
+    def steps(self, block: StepBlock) -> None:
+        if block.seconds is None or not block.phases:
+            return
+        phases = {name: values for name in block.phases if (values := block.phases.filled(name)) is not None}
+        for pace in self._windows.add(*timed(block.ordinal, block.x, block.seconds, phases)):
+            self._last = pace
+            if "data" in pace.phases:
+                self._judge("input-bound", self._input, pace, pace.share("data"))
+            copied = sum(pace.share(name) for name in COPIES & pace.phases.keys())
+            if copied or self._copies.open:
+                self._judge("transfer-bound", self._copies, pace, copied)
+
+    def _judge(self, name: str, watch: ShareWatch, pace: Pace, share: float) -> None:
+        was = watch.open
+        told = watch.add(pace, share)
+        finding = self._findings.get(name)
+        if told is not None:
+            before, since = told
+            claim = self._input_claim(before, since) if name == "input-bound" else _copies_claim(before, since)
+            severity = self._severity(since) if name == "input-bound" else "warning"
+            if finding is None:
+                where = "data" if name == "input-bound" else "transfer"
+                self._findings[name] = self._open(name, claim, severity, where, since)
+            else:
+                finding.claim, finding.severity, finding.last_step = claim, severity, since.x1
+                self.context.book.changed()
+        elif was and not watch.open and finding is not None:
+            self._end(name, f"back to {share:.0%} of the step by step {pace.x1:,}", pace.x1)
+
+    def _open(self, name: str, claim: Claim, severity: Severity, where: str, since: Pace) -> Finding:
+        return self.context.open(
+            name,
+            claim,
+            severity=severity,
+            area=AREA,
+            failure_mode="pipeline",
+            where=where,
+            first_x=since.x0,
+            last_x=since.x1,
+        )
+
+    def _end(self, name: str, how: str, x: int) -> None:
+        finding = self._findings.pop(name, None)
+        if finding is not None:
+            finding.claim.symptom += f"; {how}"
+            finding.resolve(x, "info")
+            self.context.book.changed()
+
+    def _severity(self, since: Pace) -> Severity:
+        short = since.phases["data"] < self.context.value(FETCH)
+        return "info" if short or self._saturated() else "warning"
+
+    def _saturated(self) -> bool:
+        return any(len(seen) >= 5 and np.median(list(seen)[-10:]) >= SATURATED for seen in self._busy.values())
+
+    def _input_claim(self, before: Pace | None, since: Pace) -> Claim:
+        share, fetch = since.share("data"), since.phases["data"]
+        was = f", {before.share('data'):.0%} before step {since.x0:,}" if before else ", from the first steps on"
+        host, workers = self._host, self._workers()
+        evidence = [
+            Evidence(
+                f"before: {before.share('data'):.0%} of {seconds(before.mean)} a step (steps {before.x0:,} to "
+                f"{before.x1:,})",
+                "data",
+                before.x1,
+                before.share("data"),
+                "of the step",
+            )
+            if before
+            else Evidence("there was no stretch without it", "data", since.x0),
+            Evidence(
+                f"since: {share:.0%} of {seconds(since.mean)} a step, {seconds(fetch)} a batch (steps {since.x0:,} to "
+                f"{since.x1:,})",
+                "data",
+                since.x1,
+                share,
+                "of the step",
+            ),
+            Evidence(
+                f"with a loader that keeps up the run would be {1 / max(1 - share, 0.01):.1f} times as fast",
+                "data",
+                since.x1,
+                1 / max(1 - share, 0.01),
+                "times",
+                "estimated",
+            ),
+            Evidence(_worker_text(workers), "manifest", since.x1, workers, "workers", _basis(workers)),
+        ]
+        if host is not None and workers and host.children_cpu is not None:
+            text = f"the child processes keep {host.children_cpu:.1f} cores busy"
+            evidence.append(Evidence(text, "children_cpu", since.x1, host.children_cpu, "cores"))
+        elif host is not None and host.process_cpu is not None:
+            text = f"the process keeps {host.process_cpu:.1f} cores busy"
+            evidence.append(Evidence(text, "process_cpu", since.x1, host.process_cpu, "cores"))
+        return Claim(
+            symptom=f"the loader takes {share:.0%} of the step{was}",
+            hypothesis=_input_cause(workers, host),
+            fix=_input_fix(workers, host),
+            confidence=(
+                "high that it waits in next(): timed there, over several windows of steps. Medium on the cause: a run "
+                "on random tensors of the same shape would tell."
+            ),
+            evidence=evidence,
+            open_questions=[] if workers is not None else ["How many workers does the training DataLoader have?"],
+        )
+
+    def _workers(self) -> int | None:
+        return self.context.hello.manifest.workers if self.context.hello is not None else None
+
+    # The device
+
+    def device(self, device: wire.Device) -> None:
+        if device.utilization is None or device.lost:
+            return
+        if self.context.steps == self._seen and device.index in self._busy:
+            return  # No step since: an evaluation, a checkpoint, or a stall, of which others speak.
+        self._seen = self.context.steps
+        seen = self._busy.setdefault(device.index, deque(maxlen=self._needed))
+        seen.append(device.utilization)
+        if len(seen) < self._needed or self._last is None:
+            return
+        level = float(np.median(seen))
+        limit = self.context.value(BUSY)
+        if "gpu-underutilized" not in self._findings:
+            if level < limit and not self._input.open and not self._copies.open:
+                self._idle(device, level, self._last)
+        elif level > 1.25 * limit:
+            self._end("gpu-underutilized", f"at {level:.0f} % by step {self.context.last_x:,}", self.context.last_x)
+
+    def _idle(self, device: wire.Device, level: float, pace: Pace) -> None:
+        host, x = self._host, self.context.last_x
+        evidence = [
+            Evidence(
+                f"median utilization of GPU {device.index} over {self._needed} s: {level:.0f} %",
+                "utilization",
+                x,
+                level,
+                "%",
+            ),
+            Evidence(f"a step takes {seconds(pace.mean)}", "step_time", pace.x1, pace.mean, "s"),
+        ]
+        python = host is not None and host.process_cpu is not None and host.process_cpu >= 0.9
+        if host is not None and host.process_cpu is not None:
+            text = f"the process keeps {host.process_cpu:.1f} cores busy"
+            evidence.append(Evidence(text, "process_cpu", x, host.process_cpu, "cores"))
+        if "data" in pace.phases:
+            text = f"the loader takes {pace.share('data'):.0%} of the step"
+            evidence.append(Evidence(text, "data", pace.x1, pace.share("data"), "of the step"))
+        questions = ["How long do the copies to the device take? `with ntstop_probe.phase('transfer')` would tell."]
+        if "data" not in pace.phases:
+            questions.append("Does the job wait for its input? It uses no DataLoader, so that is not measured.")
+        claim = Claim(
+            symptom=f"GPU {device.index} is busy {level:.0f} % of the time",
+            hypothesis=(
+                "Python cannot launch the kernels fast enough: many small operations, or a value read back in each step"
+                " (.item(), print, a metric)."
+                if python
+                else "Something else than the loader holds the step up: copies, synchronization, another rank."
+            ),
+            fix=(
+                "Make the batch larger while memory allows, and compile the model (torch.compile, "
+                'mode="reduce-overhead" for CUDA graphs); read losses back every 50 steps, not in each.'
+                if python
+                else "Take a profile of ten steps with torch.profiler and look for the gaps between kernels."
+            ),
+            confidence="medium: utilization counts time with any kernel, not how much of the GPU it uses.",
+            evidence=evidence,
+            open_questions=questions,
+        )
+        severity: Severity = "info" if pace.mean < SHORT_STEP else "warning"
+        self._findings["gpu-underutilized"] = self._open(
+            "gpu-underutilized", claim, severity, f"GPU {device.index}", pace
+        )
+
+
+def _worker_text(workers: int | None) -> str:
+    if workers is None:
+        return "number of loader workers: not known"
+    return f"the loader has {workers} worker{'' if workers == 1 else 's'}"
+
+
+def _basis(workers: int | None) -> Basis:
+    return "unchecked" if workers is None else "measured"
+
+
+def _working(workers: int, host: wire.Host | None) -> bool | None:
+    """Whether what loads the data computes (True) or waits (False); None: not known."""
+    if host is None:
+        return None
+    used = host.children_cpu if workers else host.process_cpu
+    return None if used is None else used >= 0.6 * max(1, workers)
+
+
+def _input_cause(workers: int | None, host: wire.Host | None) -> str:
+    working = None if workers is None else _working(workers, host)
+    if workers == 0:
+        return "Batches are loaded in the training process itself (num_workers=0), so nothing overlaps with the step."
+    if working:
+        return "The workers compute all the time and are too slow: decoding and augmenting cost more than the step."
+    if working is False:
+        return "The workers mostly wait themselves: for the disk, the network, a lock, or the queue."
+    return "Loading a batch takes longer than the rest of the step."
+
+
+def _input_fix(workers: int | None, host: wire.Host | None) -> str:
+    cores = host.cores if host is not None else None
+    room = f" (this process may use {cores} cores)" if cores is not None else ""
+    if workers == 0:
+        number = max(1, min(4, (cores or 5) - 1))
+        return (
+            f"DataLoader(..., num_workers={number}, persistent_workers=True, pin_memory=True){room}; data that fits "
+            "into memory is quicker indexed as one tensor."
+        )
+    working = None if workers is None else _working(workers, host)
+    if workers and working:
+        more = cores is None or cores > workers + 1
+        first = f"num_workers={2 * workers}{room}" if more else f"There is no core left for more workers{room}"
+        return f"{first}; decode less in them: smaller or cached files, augmentation on the GPU."
+    return (
+        "Look at the disk or mount: copy the data to the local disk, read larger files (shards), raise prefetch_factor"
+        f" to 4; persistent_workers=True if it waits at each epoch's start{room}."
+    )
+
+
+def _copies_claim(before: Pace | None, since: Pace) -> Claim:
+    spent = sum(since.phases[name] for name in COPIES & since.phases.keys())
+    share = spent / since.mean
+    return Claim(
+        symptom=f"copies to the device take {share:.0%} of the step",
+        hypothesis="Batches are copied from pageable memory, in the way of the step, or are larger than they need be.",
+        fix="pin_memory=True in the DataLoader and .to(device, non_blocking=True); send uint8 and convert on the GPU.",
+        confidence="high on the time: the job's own phase. It is the host's clock: a copy that does not block is less.",
+        evidence=[
+            Evidence(
+                f"since: {seconds(spent)} of {seconds(since.mean)} a step (steps {since.x0:,} to {since.x1:,})",
+                "transfer",
+                since.x1,
+                share,
+                "of the step",
+            ),
+            *(
+                [Evidence(f"before: {seconds(before.mean)} a step", "step_time", before.x1, before.mean, "s")]
+                if before
+                else []
+            ),
+        ],
+    )
