@@ -12,10 +12,19 @@ from .followed import followed, said, start
 pytestmark = pytest.mark.slow
 
 
+def means_of_two(losses: list[float]) -> list[float]:
+    """Of the two micro-batches of each step, whose losses the framework divides before it adds up the gradients."""
+    return [(first + second) / 2 for first, second in zip(losses[::2], losses[1::2], strict=True)]
+
+
 def test_a_hugging_face_trainer_gives_the_same_result_and_is_followed(home: Path, tmp_path: Path) -> None:
     bare, armed = (start("job_hf.py", str(tmp_path / str(run)), "plain", run=run) for run in (None, "hf"))
-    assert said(armed) == said(bare)
+    told = said(armed)
+    assert told == said(bare)
     seen = followed(home, "hf")
+    # As the Trainer logs it, which adds up what it has divided; rounded, as it does, to four places.
+    losses = seen.column("losses/loss")
+    assert [sum(losses[at : at + 2]) / 2 for at in (0, 2, 4)] == pytest.approx(told["logged"], abs=1e-4)
     assert seen.disabled == []
     assert seen.hello.total_steps == 6
     # Two micro-batches each, fetched ahead by Accelerate; the Trainer's own count.
@@ -43,8 +52,10 @@ def test_a_hugging_face_trainer_gives_the_same_result_and_is_followed(home: Path
 
 def test_lightning_gives_the_same_result_and_is_followed(home: Path, tmp_path: Path) -> None:
     bare, armed = (start("job_lightning.py", str(tmp_path / str(run)), "tensorboard", run=run) for run in (None, "pl"))
-    assert said(armed) == said(bare)
+    told = said(armed)
+    assert told == said(bare)
     seen = followed(home, "pl")
+    assert seen.column("losses/loss") == pytest.approx(means_of_two(told["losses"]))
     assert seen.disabled == []
     assert seen.hello.total_steps == 6
     assert seen.column("step") == [1, 2, 3, 4, 5, 6]
@@ -81,6 +92,7 @@ def test_a_job_with_accelerate_makes_one_step_of_its_micro_batches(home: Path, t
     assert seen.column("micro") == [2] * 6
     assert seen.column("optimizers") == [1] * 6
     assert seen.column("grad_norm") == pytest.approx(job["norms"])
+    assert seen.column("losses/loss") == pytest.approx(means_of_two(job["losses"]))
     assert all(clip < 1 for clip in seen.column("clip"))
     # Its loader fetches a batch ahead, and finds the end before the last batch has been trained on.
     assert seen.column("epoch") == [0, 0, 0, 1, 1, 1]

@@ -125,6 +125,15 @@ class Hooks:
         if hooks.active and hooks.owner == threading.get_ident():
             hooks.machine.note_step(step, source, epoch)
 
+    def losses_times(self, factor: float) -> float | None:
+        """Until it is called again: the roots of backwards are losses divided by `factor`. Returns what it was before;
+        None on another than the training thread, where nothing is done."""
+        hooks = self._hooks
+        if not hooks.active or hooks.owner not in (None, threading.get_ident()):
+            return None
+        before, hooks.loss_factor = hooks.loss_factor, factor
+        return before
+
     def facts(self) -> ModelFacts:
         """What has been seen of the training so far; the same object each time, `version` tells of changes."""
         return self._facts

@@ -15,6 +15,7 @@ from .captured import Captured
 from .device import DeviceTimer
 from .facts import ModelFacts, describe_optimizer
 from .ledger import NEVER
+from .modes import TrainedModels
 from .naming import Layer, find_model, name_layers
 from .norms import UpdateProbe, norms
 from .readback import Readback
@@ -87,6 +88,7 @@ class LayerSampler:
         self._forced = 0
         self._last_forced = 0
         self._urgent = False
+        self._with_parameters = True
 
     # What there is to look at
 
@@ -138,6 +140,7 @@ class LayerSampler:
             orphans.difference_update(known.indices)
         self._orphans = sorted(orphans)
         self._describe(optimizers)
+        self._progress.modes = TrainedModels(models)
         if changed:
             self._announce()
 
@@ -203,6 +206,9 @@ class LayerSampler:
         if self._changed(optimizer, known):
             self._rebuild()
         first = not self._done
+        if first:
+            # Where a loss is not finite, the weights say whether it was the step before.
+            self._with_parameters = self._budget.with_parameters or self._urgent
         self._urgent = False
         self._done.add(id(optimizer))
         sample = self.sample
@@ -223,7 +229,7 @@ class LayerSampler:
         # What the device takes over it is known of the look before.
         self._gradients_spent += gradients_done - started + self._timer.seconds
         indices = known.indices + (self._orphans if first else [])
-        if self._budget.with_parameters:
+        if self._with_parameters:
             for positions, block in norms(parameters):
                 sample.parameters.append(
                     ([indices[position] for position in positions], self._readback.read_block(block))
@@ -279,7 +285,7 @@ class LayerSampler:
         if known.tensors != sum(len(group["params"]) for group in optimizer.param_groups):
             return True
         layers = self._layers
-        for index in known.indices:
+        for index in (*known.indices, *self._orphans):
             parameter = layers[index].ref()
             if parameter is None or parameter.requires_grad is layers[index].frozen:
                 return True

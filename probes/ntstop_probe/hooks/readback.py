@@ -19,10 +19,12 @@ BLOCK_SLOTS = 8
 class Ticket:
     """Numbers under way. Once `ready`, `values` holds them, in order; empty: they were lost."""
 
-    __slots__ = ("_ready", "values")
+    __slots__ = ("_ready", "factor", "values")
 
     def __init__(self) -> None:
         self._ready = False
+        self.factor = 1.0
+        """By which `value` is multiplied."""
         self.values: list[float] = []
 
     @property
@@ -33,7 +35,7 @@ class Ticket:
     @property
     def value(self) -> float | None:
         """The first number; None while under way, or lost."""
-        return self.values[0] if self.values else None
+        return self.values[0] * self.factor if self.values else None
 
     def settle(self, values: list[float]) -> None:
         """The numbers have arrived (or, with an empty list, are lost)."""

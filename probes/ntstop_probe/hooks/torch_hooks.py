@@ -26,7 +26,7 @@ from .layers import LayerSampler
 from .light import TrainingMachine
 from .patches import Patched
 from .rates import rates
-from .readback import Readback
+from .readback import Readback, Ticket
 from .readings import Reading, Readings
 from .settings import HookSettings
 
@@ -59,6 +59,7 @@ class TorchHooks:
         "facts",
         "in_backward",
         "layers",
+        "loss_factor",
         "machine",
         "owner",
         "patched",
@@ -95,6 +96,8 @@ class TorchHooks:
         self.in_backward = False
         self.unscaled: tuple[weakref.ReferenceType[Any], Any] | None = None
         """The tensor a gradient scaler made last, and the loss it was made of."""
+        self.loss_factor = 1.0
+        """What a framework has just divided the loss by, before its backward."""
         self.stepped = False
         """An optimizer has stepped since somebody set this to False."""
         self._norm_is_2 = False
@@ -242,10 +245,15 @@ class TorchHooks:
                     return None
                 if not _is_finite(value):
                     self._look_now()
-                return value
+                return value if self.loss_factor == 1.0 else value * self.loss_factor
             if self.clock is None and root.is_cuda:
                 self.clock = DeviceClock(root.device)
-            return self.readback.read(root) if root.numel() == 1 else None
+            if root.numel() != 1:
+                return None
+            reading = self.readback.read(root)
+            if isinstance(reading, Ticket):
+                reading.factor = self.loss_factor
+            return reading
         except (RuntimeError, TypeError, ValueError):
             # A fake or functorch tensor: it has no value.
             return None

@@ -146,6 +146,11 @@ class Job:
             return
         probe.hooks.note_step(step, "trainer", None if epoch is None else int(epoch))
 
+    def losses_times(self, factor: float | None) -> float | None:
+        """From here on a framework divides each loss by `factor`; the one before. None: that is not known."""
+        hooks = self._probe.hooks
+        return None if hooks is None or factor is None else hooks.losses_times(factor)
+
     def total_steps(self, total: int | None) -> None:
         """How many steps there will be, unless the user has said so."""
         told = self._probe.told

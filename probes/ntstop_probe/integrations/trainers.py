@@ -52,6 +52,35 @@ def hf_step_end(job: Job, part: str, original: Any) -> Any:
     return job.around(part, original, before, nothing_after)
 
 
+def hf_training_step(job: Job, part: str, original: Any) -> Any:
+    """`Trainer.training_step(model, inputs, …)`: what it divides by, the Trainer adds up again for its own logs."""
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:
+        trainer = args[0]
+        micro = getattr(trainer, "current_gradient_accumulation_steps", 1)
+        return job.losses_times(micro if micro > 1 and not trainer.is_deepspeed_enabled else None)
+
+    def after(factor: float, result: Any, error: BaseException | None) -> None:
+        job.losses_times(factor)
+
+    return job.around(part, original, before, after)
+
+
+def accelerate_backward(job: Job, part: str, original: Any) -> Any:
+    """`Accelerator.backward(loss)` divides the loss by the number of micro-batches of a step."""
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:
+        accelerator = args[0]
+        elsewhere = accelerator.distributed_type.value in ("DEEPSPEED", "MEGATRON_LM")
+        micro = accelerator.gradient_accumulation_steps
+        return job.losses_times(micro if micro > 1 and not elsewhere else None)
+
+    def after(factor: float, result: Any, error: BaseException | None) -> None:
+        job.losses_times(factor)
+
+    return job.around(part, original, before, after)
+
+
 def lightning_advance(job: Job, part: str, original: Any) -> Any:
     """`_TrainingEpochLoop.advance(data_fetcher)`: one batch, and a step unless gradients are accumulated."""
     last: tuple[weakref.ReferenceType[Any] | None, int] = (None, 0)
@@ -62,10 +91,15 @@ def lightning_advance(job: Job, part: str, original: Any) -> Any:
         ref, _ = last
         if ref is None or ref() is not loop:
             last = weakref.ref(loop), loop.global_step
-        return loop
+        micro = loop.trainer.accumulate_grad_batches
+        # Where the module steps itself, it also decides what to call backward on.
+        divided = micro > 1 and loop.trainer.lightning_module.automatic_optimization
+        return loop, job.losses_times(micro if divided else None)
 
-    def after(loop: Any, result: Any, error: BaseException | None) -> None:
+    def after(token: Any, result: Any, error: BaseException | None) -> None:
         nonlocal last
+        loop, factor = token
+        job.losses_times(factor)
         ref, before_it = last
         step = loop.global_step
         if step != before_it:
@@ -102,6 +136,8 @@ WRAPPERS: dict[str, Callable[[Job, str, Any], Any]] = {
     "evaluation": evaluation,
     "hf_train_begin": hf_train_begin,
     "hf_step_end": hf_step_end,
+    "hf_training_step": hf_training_step,
+    "accelerate_backward": accelerate_backward,
     "lightning_advance": lightning_advance,
     "lightning_resume": lightning_resume,
 }

@@ -101,7 +101,8 @@ class Steps(msgspec.Struct, tag="steps", array_like=True, frozen=True):
     optimizers: Column | None = None
     """i4: optimizer steps in the step."""
     losses: dict[str, Column] = {}
-    """f8 by root: "loss" (averaged over micro-batches), "loss/1" … for further roots of one step (a GAN)."""
+    """f8 by root: "loss" (averaged over micro-batches; what a framework is known to have divided it by is undone),
+    "loss/1" … for further roots of one step (a GAN)."""
     lrs: dict[str, Column] = {}
     """f8 by optimizer and group: "lr", "lr/0.1", "lr/1.0" …"""
     phases: dict[str, Column] = {}
@@ -238,7 +239,7 @@ class Event(msgspec.Struct, tag="event", array_like=True, frozen=True):
 
     Kinds: "checkpoint" (written; `text` is the path), "load" (a checkpoint was read), "evaluation", "epoch", "resume",
     "exception", "exit", "mark", "warning" (the probe switched something off or could not do it: `text` says what),
-    "sampling" (an interval changed).
+    "sampling" (an interval changed), "gone" (never written by a probe: a relay says that the process is no more).
     `data` holds plain values; an exit carries {"code": int | None}, a checkpoint that was seen passing {"by": library}.
     """
 

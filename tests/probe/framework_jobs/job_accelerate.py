@@ -20,11 +20,13 @@ def main(out: str) -> None:
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
     loader = DataLoader(TensorDataset(torch.randn(24, 4)), batch_size=4)
     model, optimizer, loader, schedule = accelerator.prepare(model, optimizer, loader, schedule)
-    norms = []
+    norms, losses = [], []
     for _ in range(2):
         for (inputs,) in loader:
             with accelerator.accumulate(model):
-                accelerator.backward(model(inputs).square().mean())
+                loss = model(inputs).square().mean()
+                losses.append(loss.item())
+                accelerator.backward(loss)
                 if accelerator.sync_gradients:
                     norms.append(float(accelerator.clip_grad_norm_(model.parameters(), 1e-3)))
                 optimizer.step()
@@ -32,7 +34,7 @@ def main(out: str) -> None:
                 optimizer.zero_grad()
     accelerator.save_state(out)
     accelerator.load_state(out)
-    print(json.dumps({"norms": norms}), flush=True)
+    print(json.dumps({"norms": norms, "losses": losses}), flush=True)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def main(out: str, how: str) -> None:
         (saved,) = Path(out).rglob("*.ckpt")
         again = trainer(out, False, 3, **options)
         again.fit(model, DataLoader(data, batch_size=4, shuffle=True), ckpt_path=str(saved), weights_only=False)
-    print(json.dumps({"digest": digest_of(model, model.seen)}), flush=True)
+    print(json.dumps({"digest": digest_of(model, model.seen), "losses": model.seen}), flush=True)
 
 
 if __name__ == "__main__":
