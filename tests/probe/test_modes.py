@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 import torch
 from torch import nn
 
+from ntstop_probe.hooks.budget import Budget
 from ntstop_probe.hooks.modes import TrainedModels
 from ntstop_probe.progress import Progress
 from ntstop_probe.pulse import Pulse
 from ntstop_probe.wire import Heartbeat
 
 from .test_light_steps import Loop
-from .training import armed, loader, loss_of, mlp
+from .training import armed, loader, loss_of, mlp, train
 
 
 def beat(pulse: Pulse) -> Heartbeat:
@@ -60,6 +62,49 @@ def test_a_model_is_evaluating_when_its_root_is() -> None:
     del model
     gc.collect()
     assert modes.evaluating() is None
+
+
+def test_the_models_of_the_optimizers_are_found() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with armed() as run:
+        train(model, optimizer, loader())
+        modes = run.progress.modes
+        assert modes is not None and (modes.sensitive, modes.evaluating()) == (1, False)
+        model.eval()
+        assert modes.evaluating() is True
+
+
+def test_a_loss_that_is_not_finite_has_its_weights_looked_at_whatever_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Budget, "with_parameters", False)
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with armed() as run:
+        for step, (inputs, targets) in enumerate(loader(80)):
+            optimizer.zero_grad()
+            loss = loss_of(model, (inputs, targets))
+            (loss * float("nan") if step == 9 else loss).backward()
+            optimizer.step()
+    by_step = {row.ordinal: row.fields for row in run.layers}
+    assert "param_norm" not in by_step[8] and "param_norm" in by_step[9]
+
+
+def test_a_part_that_is_thawed_and_in_no_optimizer_is_told_as_such() -> None:
+    model = mlp()
+    model[0].requires_grad_(False)
+    optimizer = torch.optim.SGD(model[3].parameters(), lr=0.1)
+    with armed(budget=1.0) as run:
+        train(model, optimizer, loader(80))
+        model[0].requires_grad_(True)
+        train(model, optimizer, loader(80))
+    first, second = run.schemas
+    assert (first.frozen[:2], second.frozen[:2], second.in_optimizer[:2]) == (
+        [True, True],
+        [False, False],
+        [False, False],
+    )
 
 
 def test_a_beat_tells_since_when_a_model_was_seen_in_evaluation_mode() -> None:
