@@ -55,6 +55,10 @@ class ScaleWatch:
         self.good += len(x)
         self.settled = self.settled or self.good >= SETTLED
         self.fall = None
+        if scales is not None and scales[0] is not None and scales.count(scales[0]) == len(scales):
+            self.last = (x[-1], scales[0])
+            self._see_peak((x[0], scales[0]))
+            return
         known = [(at, scale) for at, scale in zip(x, scales or (), strict=False) if scale is not None]
         if known:
             self.last = known[-1]

@@ -112,10 +112,10 @@ def _claim(growth: Growth, sample: LayerSample | None) -> Claim:
         symptom=_symptom(growth),
         hypothesis="The curvature along the path has grown (a rate near the edge of stability, a recurrence or a depth "
         "that multiplies), or the data of these steps are of another kind.",
-        fix=f"Clip the global norm at {2 * growth.level:.2g}, twice its level before; if it happens again, lower the "
-        "rate to a third.",
-        confidence="high that the norm rose: measured before clipping. Low on the cause: the batches of these steps and "
-        "the layers would tell.",
+        fix=f"Clip the global norm at {2 * growth.level:.2g}, twice its level before; if it happens again, lower "
+        "the rate to a third.",
+        confidence="high that the norm rose: measured before clipping. Low on the cause: the batches of these steps "
+        "and the layers would tell.",
         evidence=[
             *trajectory("grad_norm", growth.before, growth.readings[0], growth.readings[1:]),
             Evidence(f"its level before: {growth.level:.3g}", "grad_norm", growth.first_x, growth.level),

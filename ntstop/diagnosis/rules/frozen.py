@@ -86,6 +86,8 @@ class FrozenLayersRule(Rule):
         self._schema: wire.Schema | None = None
         self._flow: GradientFlow | None = None
         self._due = False
+        self._thawed: set[str] = set()
+        """Layers that were frozen once and are not any more: they are meant to learn."""
         self._findings: dict[str, Finding] = {}
         self._start: list[float] = []
         self._recent: deque[tuple[int, float]] = deque(maxlen=64)
@@ -93,6 +95,10 @@ class FrozenLayersRule(Rule):
         self._seen = 0
 
     def schema(self, schema: wire.Schema) -> None:
+        known = self._schema
+        if known is not None and known is not schema:
+            then = {name for name, frozen in zip(known.names, known.frozen, strict=False) if frozen}
+            self._thawed |= {name for name, now in zip(schema.names, schema.frozen, strict=False) if not now} & then
         self._schema = schema
         self._flow = GradientFlow(len(schema.names))
         self._due = False
@@ -150,7 +156,7 @@ class FrozenLayersRule(Rule):
         part = _Part(names, float(sizes[which].sum() / max(1.0, sizes[trained].sum())), int(flow.since[which].min()))
         if why == "unheld":
             output = _output_side(which, flow.live > 0)
-            severity: Severity = "warning" if output or any(schema.frozen[i] for i in np.flatnonzero(which)) else "info"
+            severity: Severity = "warning" if output or self._thawed.intersection(names) else "info"
             claim = _unheld(part, flow, severity)
         else:
             severity = "warning" if part.share >= self._unused else "info"

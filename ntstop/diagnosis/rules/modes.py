@@ -106,7 +106,7 @@ class UnsteppedRule(Rule):
     def steps(self, block: StepBlock) -> None:
         micro = block.micro
         if micro is not None:
-            self._longest = max(self._longest, max(count or 0.0 for count in micro))
+            self._longest = max(self._longest, max(filter(None, micro), default=0.0))
         if self._finding is not None:
             self._finding.resolve(block.x[0])
             self._finding = None

@@ -233,6 +233,8 @@ class ClipBeforeUnscaleRule(Rule):
         clips, scales = block.clip, block.loss_scale
         if clips is None or scales is None:
             return
+        if not self._run and self._finding is None and min(filter(None, clips), default=1.0) >= TINY:
+            return
         for x, clip, scale in zip(block.x, clips, scales, strict=True):
             if clip is None or scale is None or not math.isfinite(clip):
                 continue
