@@ -48,8 +48,11 @@ class Slowdown:
 class SlowdownDetector:
     """Feed it windows. `seconds(pace)`: how long the run took for the window, more where few steps are timed."""
 
-    def __init__(self, shift: float, elapsed: Callable[[Pace], float] = lambda pace: pace.total) -> None:
+    def __init__(
+        self, shift: float, elapsed: Callable[[Pace], float] = lambda pace: pace.total, sigmas: float = SIGMAS
+    ) -> None:
         self._shift = shift
+        self._sigmas = sigmas
         self._elapsed = elapsed
         self._settling = SETTLE
         self._baseline: deque[Pace] = deque(maxlen=BASELINE)
@@ -91,7 +94,7 @@ class SlowdownDetector:
         medians = np.array([pace.median for pace in self._baseline])
         level = float(np.median(medians))
         spread = 1.4826 * float(np.median(np.abs(medians - level)))
-        return max(level * (1.0 + self._shift), level + SIGMAS * spread, TAIL * float(np.quantile(medians, 0.95)))
+        return max(level * (1.0 + self._shift), level + self._sigmas * spread, TAIL * float(np.quantile(medians, 0.95)))
 
     def _judge(self) -> Slowdown | None:
         streak = self._streak

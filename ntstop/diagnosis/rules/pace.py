@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Final
 
 from ntstop_probe import wire
@@ -57,6 +58,12 @@ TAKEN: Final = 0.25
 """Share of its cores that other processes must have taken since."""
 PHASE: Final = 0.5
 """Part of the loss of time that one phase must hold to be named."""
+OUTSIDE: Final = "other"
+"""What stands between the optimizer and the next batch."""
+OUTSIDE_SIGMAS: Final = 3.0
+"""It is a few long moments more than a level: its spread is wide, and six in a row of twice its level are no chance."""
+GROWN: Final = 0.3
+"""Share of the step that the phase alone must have grown by."""
 WARM: Final = 8
 """Steps in which compiling is expected."""
 CALM: Final = 120.0
@@ -81,7 +88,11 @@ class StepTimeRule(Rule):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._windows = PaceWindows()
-        self._detector = SlowdownDetector(context.value(SHIFT), self._elapsed)
+        self._shift = context.value(SHIFT)
+        self._detector = SlowdownDetector(self._shift, self._elapsed)
+        self._outside = SlowdownDetector(1.0, self._elapsed, OUTSIDE_SIGMAS)
+        """The same for the phase "other" alone."""
+        self._by_outside = False
         self._finding: Finding | None = None
         self._others: deque[tuple[int, float, float]] = deque(maxlen=256)
         """(step, cores that other processes use, cores that are busy at all)."""
@@ -92,6 +103,7 @@ class StepTimeRule(Rule):
     def resumed(self) -> None:
         self._windows.clear()
         self._detector.clear()
+        self._outside.clear()
         self._end(self.context.last_x, "a new attempt took over")
 
     def host(self, host: wire.Host) -> None:
@@ -102,14 +114,29 @@ class StepTimeRule(Rule):
     def event(self, event: wire.Event) -> None:
         if event.kind == "epoch":
             self._detector.epoch(self.context.last_x)
+            self._outside.epoch(self.context.last_x)
 
     def steps(self, block: StepBlock) -> None:
         if block.seconds is None:
             return
         phases = {name: values for name in block.phases if (values := block.phases.filled(name)) is not None}
         for pace in self._windows.add(*timed(block.ordinal, block.x, block.seconds, phases)):
-            if (found := self._detector.add(pace)) is not None:
+            if (found := self._detector.add(pace)) is not None and not (self._finding and self._by_outside):
                 self._tell(found)
+            if OUTSIDE in pace.phases:
+                self._look_outside(pace)
+
+    def _look_outside(self, pace: Pace) -> None:
+        """On a crowded host the whole step is noise; a phase that used to be next to nothing is not."""
+        found = self._outside.add(replace(pace, median=pace.phases[OUTSIDE], mean=pace.phases[OUTSIDE]))
+        if found is None or (self._finding is not None and not self._by_outside):
+            return
+        whole = Slowdown(_whole(found.before), _whole(found.after), found.over)
+        grown = found.after.mean - found.before.mean
+        if self._finding is None and (found.over or whole.ratio < 1 + self._shift or grown < GROWN * whole.before.mean):
+            return
+        self._by_outside = True
+        self._tell(whole)
 
     def _tell(self, found: Slowdown) -> None:
         if found.over:
@@ -140,6 +167,7 @@ class StepTimeRule(Rule):
             self._finding.claim.symptom += f"; {how} by step {x:,}"
             self._finding.resolve(x, "info")
             self._finding = None
+            self._by_outside = False
             self.context.book.changed()
 
     def _crowd(self, found: Slowdown) -> Evidence | None:
@@ -157,6 +185,12 @@ class StepTimeRule(Rule):
             return None
         text = f"other processes use {after:.1f} of the host's {cores} cores, {before:.1f} before"
         return Evidence(text, "host_cpu", found.after.x1, after, "cores")
+
+
+def _whole(pace: Pace) -> Pace:
+    """The step again, of a window that was narrowed to one phase."""
+    mean = sum(pace.phases.values())
+    return replace(pace, median=mean, mean=mean)
 
 
 def _symptom(found: Slowdown) -> str:
