@@ -27,6 +27,7 @@ from .curves import CURVES, Run, load, records, share
 
 Losses = list[float | None]
 Change = Callable[[Losses, int], Losses]
+IN_TIME = 0.05
 PLACES = (1 / 3, 2 / 3)
 WINDOW = 0.3
 RAMP = 0.1
@@ -153,7 +154,7 @@ def chosen(runs: Sequence[Run], number: int) -> list[Run]:
 
 def table(found: Sequence[Found], *, markdown: bool) -> str:
     """One line a fault."""
-    heads = ["fault", "found", "median delay, points", "share of the run", "worst workload"]
+    heads = ["fault", "found", "within 5 % of the run", "median delay, points", "share of the run", "worst workload"]
     rows = [heads]
     for name in dict.fromkeys(item.fault for item in found):
         group = [item for item in found if item.fault == name]
@@ -167,6 +168,7 @@ def table(found: Sequence[Found], *, markdown: bool) -> str:
             [
                 name,
                 share(len(points), len(group)),
+                f"{sum(delay <= IN_TIME for delay in delays) / len(group):.0%}",
                 f"{median(points):g}" if points else "",
                 f"{median(delays):.1%}" if delays else "",
                 f"{worst} {sum(workloads[worst])} of {len(workloads[worst])}",

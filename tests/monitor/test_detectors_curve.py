@@ -31,9 +31,11 @@ def test_baseline_is_the_median_and_the_neighbour_noise_of_its_last_refresh(valu
     baseline = Baseline()
     for value in values:
         baseline.push(value)
-    seen = len(values)
-    if seen > REFRESH:
-        seen -= (seen - REFRESH) % REFRESH
+    seen = at = 0
+    while (at := at + 1) <= len(values):
+        # A quarter of the points that there are, once new.
+        if at - seen >= min(SIZE, at) * REFRESH // SIZE:
+            seen = at
     window = np.array(values[max(0, seen - SIZE) : seen])
     assert baseline.level == pytest.approx(float(np.median(window)))
     noise = 1.4826 / math.sqrt(2) * float(np.median(np.abs(np.diff(window)))) if len(window) > 1 else 0.0

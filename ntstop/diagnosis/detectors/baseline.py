@@ -15,7 +15,8 @@ import numpy as np
 SIZE = 64
 """Points in the ring: the length of the frozen baseline that fired least on 801 healthy public runs."""
 REFRESH = 16
-"""New points before level and spread are computed again: two medians of 64 cost as much as 60 appends."""
+"""New points before level and spread are computed again: two medians of 64 cost as much as 60 appends. While there are
+fewer points, a quarter of them: the first ones, of a steep descent, must not stand for what comes."""
 DIFF_TO_SIGMA = 1.4826 / math.sqrt(2.0)
 """Median absolute step between neighbours, of independent normal noise, to the standard deviation of one point."""
 
@@ -36,7 +37,7 @@ class Baseline:
         """Add one finite point; True when level and spread are new."""
         self._ring.append(value)
         self._stale += 1
-        if self._stale < REFRESH and len(self._ring) > REFRESH:
+        if self._stale < len(self._ring) // (SIZE // REFRESH):
             return False
         self._refresh()
         return True
