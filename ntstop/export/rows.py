@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntstop.diagnosis.report import FindingEntry
-from ntstop.run.state import logged_name
+from ntstop.run.names import logged_name
 from ntstop.sources.base import Source
 from ntstop.sources.columns import present, values
 from ntstop_probe.wire import (

@@ -12,6 +12,22 @@ TRAIN_NAMES = ("loss", "train/loss", "train_loss", "training/loss")
 _EVALUATION = re.compile(r"(^|[/_.-])(val|valid|validation|eval|dev|test)([/_.-]).*loss|^(val|eval|test)loss$", re.I)
 MOST_LINES = 3
 
+STEP_COLUMNS = {
+    "grad_norm": "grad_norm",
+    "clip": "clip",
+    "loss_scale": "loss_scale",
+    "skipped": "skipped",
+    "micro": "micro",
+    "duration": "step_time",
+    "epoch": "epoch",
+    "samples": "samples",
+    "tokens": "tokens",
+    "zero_grads": "zero_grads",
+}
+"""Columns of a steps record and the series they go to."""
+_MEASURED = re.compile(r"(loss|lr)(/\d+(\.\d+)?)?|(phase|host|compile)/.*|(gpu|alloc)\d+/.*")
+"""Names of series that the probe measures itself, besides those of `STEP_COLUMNS`."""
+
 _GROUPS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -49,3 +65,8 @@ def _place(name: str) -> tuple[int, str]:
     if _EVALUATION.search(name):
         return -2, name
     return next((place for place, group in enumerate(_GROUPS) if group.fullmatch(name)), -1), name
+
+
+def logged_name(name: str) -> str:
+    """The series of what a job logs as `name`: its own, unless the probe measures something of that name itself."""
+    return f"logged/{name}" if name in STEP_COLUMNS.values() or _MEASURED.fullmatch(name) else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,9 @@ import numpy as np
 from ntstop.curves.matrix import LayerMatrix
 from ntstop.curves.series import Series
 from ntstop_probe.wire import Device, Event, Heartbeat, Hello, Manifest, Schema
+
+from .logged import LoggedRows
+from .names import logged_name
 
 EVENTS = 1000
 """Newest events that are kept; `events_seen` counts all."""
@@ -26,17 +30,31 @@ class Track:
 
     rank: int | None
     attempts: set[int] = field(default_factory=set)
-    series: dict[str, Series] = field(default_factory=dict)
     layers: dict[str, LayerMatrix] = field(default_factory=dict)
     """By field: "grad_norm", "param_norm", "update_ratio", "ratio" (gradient over parameter norm) …"""
     layer_names: tuple[str, ...] = ()
+    _series: dict[str, Series] = field(default_factory=dict)
+    _logged: LoggedRows = field(default_factory=lambda: LoggedRows(logged_name))
+
+    @property
+    def series(self) -> dict[str, Series]:
+        """Curves by name. Get them anew for every look: what was logged since is added then."""
+        if self._logged:
+            self._logged.settle(self.get)
+        return self._series
 
     def get(self, name: str) -> Series:
-        """The series of this name, made when there is none."""
-        series = self.series.get(name)
+        """The series of this name, made when there is none; to be written to."""
+        series = self._series.get(name)
         if series is None:
-            series = self.series[name] = Series(name)
+            series = self._series[name] = Series(name)
         return series
+
+    def log(self, x: float, t: float, values: Mapping[str, float]) -> None:
+        """Add one value to each of some series."""
+        if not self._logged.takes(values):
+            self._logged.settle(self.get)
+        self._logged.add(x, t, values)
 
     def layers_are(self, names: tuple[str, ...]) -> None:
         """From now on the layers are `names`; the matrices start anew when they were others."""

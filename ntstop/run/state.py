@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
@@ -27,29 +26,14 @@ from ntstop_probe.wire import (
     Steps,
 )
 
+from .names import STEP_COLUMNS
 from .process import ProcessState, Track
-
-_STEP_COLUMNS = {
-    "grad_norm": "grad_norm",
-    "clip": "clip",
-    "loss_scale": "loss_scale",
-    "skipped": "skipped",
-    "micro": "micro",
-    "duration": "step_time",
-    "epoch": "epoch",
-    "samples": "samples",
-    "tokens": "tokens",
-    "zero_grads": "zero_grads",
-}
-"""Columns of a steps record and the series they go to."""
 
 _DEVICE_FIELDS = ("utilization", "memory_used", "memory_total", "power", "power_limit", "temperature",
                   "ecc_uncorrected")  # fmt: skip
 _HOST_FIELDS = ("process_cpu", "process_rss", "host_cpu", "cores", "memory_used", "memory_total", "children_cpu",
                 "children_rss", "children")  # fmt: skip
 _ALLOCATOR_FIELDS = ("allocated", "reserved", "active", "inactive_split", "retries", "ooms", "largest_free")
-_MEASURED = re.compile(r"(loss|lr)(/\d+(\.\d+)?)?|(phase|host|compile)/.*|(gpu|alloc)\d+/.*")
-"""Names of series that the probe measures itself, besides those of `_STEP_COLUMNS`."""
 _COMPILER_FIELDS = ("graphs", "graph_breaks", "recompiles", "seconds")
 
 
@@ -113,8 +97,7 @@ class RunState:
             self._apply_layers(process, record)
         elif isinstance(record, Scalars):
             x = float(record.step) if record.step is not None else _x_of(process, record.ordinal)
-            for name, value in record.values.items():
-                process.track.get(logged_name(name)).append(x, float(value), record.t)
+            process.track.log(x, record.t, record.values)
         elif isinstance(record, Host):
             _sample(process, record, "host", _HOST_FIELDS)
         elif isinstance(record, Device):
@@ -177,11 +160,6 @@ class RunState:
         return track
 
 
-def logged_name(name: str) -> str:
-    """The series of what a job logs as `name`: its own, unless the probe measures something of that name itself."""
-    return f"logged/{name}" if name in _STEP_COLUMNS.values() or _MEASURED.fullmatch(name) else name
-
-
 def _rank_order(track: Track) -> int:
     return -1 if track.rank is None else track.rank
 
@@ -198,7 +176,7 @@ def _apply_steps(process: ProcessState, block: Steps) -> None:
         raise ValueError(f"{len(t)} times for {count} steps")
     x = _steps_axis(process, block)
     get = process.track.get
-    for field, name in _STEP_COLUMNS.items():
+    for field, name in STEP_COLUMNS.items():
         column = getattr(block, field)
         if column is not None:
             _extend(process, name, column, x, t)

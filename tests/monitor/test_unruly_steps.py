@@ -172,3 +172,22 @@ def test_hosts_whose_clocks_differ_give_no_negative_duration() -> None:
         assert (process.series["step_time"].recent(100)[1] > 0).all()
         assert (np.diff(process.series["loss"].recent(100)[2]) > 0).all()
         assert process.rate == pytest.approx(10.0, rel=1e-3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "ab", "ba", "b", "loss"]), st.booleans()), min_size=1, max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_rows_with_changing_names_keep_every_point_in_order_whenever_somebody_looks(
+    rows: list[tuple[str, bool]],
+) -> None:
+    state = RunState()
+    state.apply(1, hello())
+    process = state.processes[1]
+    wanted: dict[str, list[float]] = {}
+    for step, (names, looks) in enumerate(rows):
+        row = {name: float(step) for name in ([names] if names == "loss" else names)}
+        state.apply(1, Scalars(float(step), step, step, row))
+        for name in row:
+            wanted.setdefault("logged/loss" if name == "loss" else name, []).append(float(step))
+        if looks:
+            assert {name: series.recent(100)[1].tolist() for name, series in process.series.items()} == wanted
+    assert {name: series.recent(100)[0].tolist() for name, series in process.series.items()} == wanted
