@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import Finding
@@ -50,17 +51,30 @@ def hello(
     )
 
 
-def schema(*, frozen: Sequence[bool] = (), in_optimizer: Sequence[bool] = (), id: int = 1) -> wire.Schema:
+def schema(
+    *,
+    frozen: Sequence[bool] = (),
+    in_optimizer: Sequence[bool] = (),
+    id: int = 1,
+    names: Sequence[str] = NAMES,
+    numel: int = 10,
+    dtype: str = "float32",
+) -> wire.Schema:
     """Four layers; all of them trainable and in the optimizer unless told otherwise."""
-    size = len(NAMES)
+    size = len(names)
     return wire.Schema(
         id=id,
-        names=NAMES,
-        numel=[10] * size,
-        dtypes=["float32"] * size,
+        names=list(names),
+        numel=[numel] * size,
+        dtypes=[dtype] * size,
         frozen=list(frozen) or [False] * size,
         in_optimizer=list(in_optimizer) or [True] * size,
     )
+
+
+def beat(t: float, ordinal: int, phase: str = "backward", **fields: int | None) -> wire.Heartbeat:
+    """A heartbeat with what is said in it besides."""
+    return wire.Heartbeat(t=t, wall=1.7e9 + t, phase=phase, age=0.001, ordinal=ordinal, **fields)  # type: ignore[arg-type]
 
 
 def layers(ordinal: int, t: float, **columns: Sequence[float | None]) -> wire.Layers:
@@ -96,12 +110,17 @@ class Script:
         rate: float | Sequence[float] | None = 1e-3,
         grad_norm: Sequence[float | None] | None = None,
         skipped: Sequence[int] | None = None,
-        loss_scale: float | None = None,
+        loss_scale: float | Sequence[float] | None = None,
+        clip: float | None = None,
+        micro: Sequence[int] | int | None = None,
+        optimizers: int | None = None,
+        zero_grads: Sequence[int] | int | None = None,
         second: Sequence[float] | None = None,
         stride: int | None = None,
     ) -> Script:
         """Append finished steps, in blocks of `block`, with the heartbeats that fall between them."""
-        rates = [rate] * len(losses) if rate is None or isinstance(rate, float) else list(rate)
+        size = len(losses)
+        rates = [rate] * size if rate is None or isinstance(rate, float) else list(rate)
         for start in range(0, len(losses), self.block):
             cut = slice(start, start + self.block)
             part = losses[cut]
@@ -127,7 +146,11 @@ class Script:
                     lrs={} if lr is None else {"lr": lr},
                     grad_norm=None if grad_norm is None else wire.pack("f8", grad_norm[cut]),
                     skipped=None if skipped is None else wire.pack("u1", skipped[cut]),
-                    loss_scale=None if loss_scale is None else wire.pack("f8", [loss_scale] * count),
+                    loss_scale=_column("f8", loss_scale, cut, count),
+                    clip=_column("f4", clip, cut, count),
+                    micro=_column("i4", micro, cut, count),
+                    optimizers=_column("i4", optimizers, cut, count),
+                    zero_grads=_column("i4", zero_grads, cut, count),
                 )
             )
             self.t = times[-1]
@@ -171,6 +194,14 @@ class Script:
             reason=reason,
             stacks=list(stacks),
         )
+
+
+def _column(
+    kind: Literal["f4", "f8", "i4"], values: float | Sequence[float] | None, cut: slice, count: int
+) -> wire.Column | None:
+    if values is None:
+        return None
+    return wire.pack(kind, [values] * count if isinstance(values, (int, float)) else list(values)[cut])
 
 
 def descent(count: int, *, start: float = 4.6, end: float = 1.5, noise: float = 0.03) -> list[float]:
