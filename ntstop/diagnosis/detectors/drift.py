@@ -17,7 +17,7 @@ FEW: Final = 5
 LIKE: Final = 0.3
 SLOWING: Final = 0.5
 """When the second half of the window rises less than half as fast as the first it is filling up, not leaking."""
-FEW_TIMES: Final = 2.0
+FEW_TIMES: Final = 3.0
 """With few points the growth must be so many times larger."""
 
 
@@ -81,7 +81,9 @@ class DriftDetector:
         y = np.array([value for _, _, value in window])
         few = len(window) < ENOUGH
         needed = max(least, share * float(y[0])) * (FEW_TIMES if few else 1.0)
-        if float(y[-1] - y[0]) < needed:
+        highest = max((value for _, _, value in points[: -len(window)]), default=0.0)
+        if float(y[-1] - y[0]) < needed or y[-1] < highest:
+            # Under a height it has had before it is a saw: caches that are emptied, epochs.
             return None
         if few:
             rises = np.diff(y) / np.diff(t)

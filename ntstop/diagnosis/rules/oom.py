@@ -203,9 +203,16 @@ class OomRule(Rule):
         )
 
     def _open(self, name: str, claim: Claim, severity: Severity, where: str, x: int) -> Finding:
-        return self.context.open(
+        finding = self.context.open(
             name, claim, severity=severity, area=AREA, failure_mode="pipeline", where=where, first_x=x
         )
+        if name == "oom":
+            # What led to it began long before, and is told on its card.
+            for sign in ("memory-growth", "fragmentation", "oom-risk"):
+                for known in self.context.book.find(sign, self.context.writer):
+                    self.context.book.explain(finding, known)
+            self._risk = None
+        return finding
 
 
 @rule
