@@ -6,7 +6,7 @@ import shutil
 
 import click
 
-from ntstop.commands.options import checked
+from ntstop.commands.thresholds import checked
 from ntstop.diagnosis.explanation import WIDTH, explain, families
 from ntstop.settings import read_settings, settings_path
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 import click
 
 from ntstop.commands.target import LogOptions, log_options
+from ntstop.commands.thresholds import checked
 from ntstop.diagnosis.engine import Engine
-from ntstop.diagnosis.rules import load
-from ntstop.diagnosis.thresholds import Thresholds
 from ntstop.notify import Notifier, Told
 from ntstop.session import Session
-from ntstop.settings import Settings, SettingsError, command_words, read_settings, settings_path
+from ntstop.settings import SettingsError, command_words, read_settings
 from ntstop.sources.base import SourceError
 from ntstop.sources.logs.roles import Roles
 from ntstop.text import safe
@@ -72,31 +71,3 @@ def gather(
         except ValueError as error:
             raise click.ClickException(f"--notify: {error}") from error
     return Options(log, checked(settings, thresholds).told, told, notify is not None)
-
-
-def checked(settings: Settings, options: Sequence[str] = ()) -> Thresholds:
-    """The thresholds in force: those of `--threshold NAME=VALUE` before those of the configuration.
-
-    Raises `click.ClickException` with one line, which says where the wrong one stands.
-    """
-    if settings.thresholds or options:
-        load()
-    try:
-        Thresholds(settings.thresholds)
-    except ValueError as error:
-        raise click.ClickException(f"{settings_path()}: {error}") from error
-    told = dict(settings.thresholds)
-    for option in options:
-        name, _, value = option.partition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            raise click.ClickException(
-                f"--threshold {option}: KIND.NAME=VALUE is meant, with a number; `ntstop explain KIND` lists the names"
-            ) from None
-        try:
-            Thresholds({name.strip(): number})
-        except ValueError as error:
-            raise click.ClickException(f"--threshold {option}: {error}") from error
-        told[name.strip()] = number
-    return Thresholds(told)

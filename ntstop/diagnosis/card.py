@@ -20,7 +20,7 @@ def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
     return [
         ("Symptom", [claim.symptom, *(line for _, line in followers(finding))]),
         ("Reproduction", how.lines()),
-        ("Failure mode", [finding.failure_mode or "none"]),
+        ("Failure mode", [f"{finding.failure_mode or 'none'}; look into {finding.area}"]),
         ("Hypothesis", [claim.hypothesis]),
         ("Evidence", [evidence_line(item) for item in claim.evidence] or ["none"]),
         ("Fix", [claim.fix]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ntstop_probe import wire
 
+from ..catalogue import Area, kind
 from ..context import Context, StepBlock
 from ..detectors.stall import CLASSES, FIRST_STEPS, FLOOR, SLOW_PHASES, StepTimes, valid
 from ..evidence import seconds
@@ -11,7 +12,38 @@ from ..finding import Claim, Evidence, Finding, Severity
 from ..stacks import Unannounced
 from .base import Rule, rule
 
-AREA = "liveness"
+STALL = kind(
+    "stall",
+    "liveness",
+    "performance",
+    meaning="The step in progress has been in one phase for far too long, or the whole process did not run. The place "
+    "says which phase: data, forward, backward, optimizer, collective, checkpoint, eval or host.",
+    detector="The age of the phase in the heartbeats, against 20 s, 20 times the 99th percentile of the steps and 1.5 "
+    "times the longest; the first steps may take 10 minutes, an evaluation or a checkpoint 15.",
+    severity="critical; warning in an evaluation, a checkpoint or before the first step, until it is three times over.",
+)
+DIED = kind(
+    "died",
+    "liveness",
+    "checkpoint/recovery",
+    meaning="The process is gone without having said so: killed, or crashed outside Python.",
+    detector="Its pid and start time on its own host, and no exit record; on another host it is only stale.",
+    severity="critical; warning where a later attempt has gone on.",
+)
+EXITED = kind(
+    "exited",
+    "liveness",
+    "checkpoint/recovery",
+    meaning="The process has ended and said so, with its exit code and the exception that ended it.",
+    detector="Its exit record, and the last exception before it.",
+    severity="critical with an exit code or an exception; info at a normal end or after ctrl-c.",
+)
+STALL_AREAS: dict[str, Area] = {
+    "backward": "parallelism/collectives",
+    "collective": "parallelism/collectives",
+    "checkpoint": "checkpoint/recovery",
+}
+"""Where to look after a stall of a phase; elsewhere it is the performance."""
 BEAT_GAP = FLOOR
 """Seconds without a heartbeat, on the writer's own clock, in which the process was stopped or could not run."""
 
@@ -157,9 +189,15 @@ class StallRule(Rule):
         self._ordinal, self._worst = beat.ordinal, gap
         self._start(claim, "host", x, "critical")
 
-    def _start(self, claim: Claim, kind: str, x: int, severity: Severity) -> None:
+    def _start(self, claim: Claim, phase: str, x: int, severity: Severity) -> None:
         self._finding = self.context.open(
-            "stall", claim, severity=severity, area=AREA, failure_mode="pipeline", where=kind, first_x=x
+            STALL.name,
+            claim,
+            severity=severity,
+            area=STALL_AREAS.get(phase, STALL.area),
+            failure_mode="pipeline",
+            where=phase,
+            first_x=x,
         )
 
     def _worsen(self, beat: wire.Heartbeat, threshold: float) -> None:
@@ -228,8 +266,8 @@ class EndRule(Rule):
 
     def resumed(self) -> None:
         self._exception = None
-        for kind in ("died", "exited"):
-            for finding in self.context.book.find(kind, self.context.writer):
+        for name in (DIED.name, EXITED.name):
+            for finding in self.context.book.find(name, self.context.writer):
                 severity: Severity = "info" if finding.severity == "info" else "warning"
                 finding.resolve(self.context.last_x, severity)
         self.context.book.changed()
@@ -242,7 +280,7 @@ class EndRule(Rule):
             "died",
             self._gone_claim(evidence, at),
             severity="critical",
-            area=AREA,
+            area=DIED.area,
             failure_mode="pipeline",
             where="process",
             first_x=at,
@@ -305,7 +343,7 @@ class EndRule(Rule):
                 evidence=[Evidence(f"exit record at step {at:,}, {status}", "exit", at), *self._last_words()],
             ),
             severity="critical" if failed and not interrupted else "info",
-            area=AREA,
+            area=EXITED.area,
             failure_mode="pipeline" if failed and not interrupted else None,
             where="process",
             first_x=at,

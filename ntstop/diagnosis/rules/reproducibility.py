@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from ntstop_probe import wire
 
+from ..catalogue import kind
 from ..context import Context, StepBlock
 from ..finding import Claim, Evidence, Finding
 from ..reproduction import missing_parts
 from .base import Rule, rule
 
 KIND = "unreproducible"
+UNREPRODUCIBLE = kind(
+    KIND,
+    "reproducibility",
+    "checkpoint/recovery",
+    meaning="The run cannot be repeated exactly, so what is said of it cannot be checked by a second run.",
+    detector="What the manifest lacks of commit, clean tree, seed, configuration, data hash and versions, once git has "
+    "answered; said once for a run.",
+    severity="info.",
+)
 
 
 @rule
@@ -56,7 +66,7 @@ class UnreproducibleRule(Rule):
                 KIND,
                 claim,
                 severity="info",
-                area="reproducibility",
+                area=UNREPRODUCIBLE.area,
                 failure_mode=None,
                 where="manifest",
                 first_x=self.context.first_x or 0,
