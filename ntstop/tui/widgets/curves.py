@@ -24,8 +24,8 @@ from ..workspace import Look
 from .grid import Cell, ChartGrid, Geometry
 from .pane import Pane, Value, value
 
-AT_A_TIME = 6
-"""Of so many charts that have news one is drawn at each turn, so that a screen full of them is no burst."""
+AT_A_TIME = 12
+"""Of so many charts one is drawn at each turn, so that a screen full of them is no burst."""
 MOST_MARGIN = 28
 """Cells that labels at the end of curves may take."""
 
