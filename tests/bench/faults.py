@@ -1,6 +1,6 @@
 """Real small trainings under `ntstop run`, then `ntstop diagnose`: is the right thing said, first, of the right place?
 
-    python -m tests.bench.faults [--seeds 0 1 2] [--only NAME ...] [--jobs 2] [--markdown] [--keep FOLDER]
+    python -m tests.bench.faults [--seeds 0 1 2] [--only NAME ...] [--jobs 2] [--markdown] [--keep FOLDER [--again]]
 
 A step of these trainings takes some 2 ms, and 1 % of that leaves nothing for layers: the probe gets `--budget` 10 %.
 """
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,46 +82,51 @@ class Verdict:
         return not self.flagged if self.case.healthy else self.right_kind
 
 
-def play(case: Expectation, seed: int, home: Path, budget: float = BUDGET) -> Verdict:
-    """Train in `home` (made if need be) and diagnose. Raises `RuntimeError` when there is nothing to be read."""
-    work = home / "work"
-    work.mkdir(parents=True, exist_ok=True)
+def play(case: Expectation, seed: int, home: Path, budget: float = BUDGET, *, again: bool = False) -> Verdict:
+    """Train in `home` (made if need be) and diagnose. Raises `RuntimeError` when there is nothing to be read.
+
+    `again`: what has been trained there already, and has ended by itself, is only diagnosed.
+    """
+    run = f"{case.name}-{seed}"
     with _runtime_folder() as runtime:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NTSTOP_")}
         environment |= {"NTSTOP_HOME": str(home), "NTSTOP_BUDGET": str(budget), "OMP_NUM_THREADS": "1"}
-        environment |= {"XDG_RUNTIME_DIR": runtime, "PYTHONPATH": os.pathsep.join([os.getcwd(), *_inherited_path()])}
-        run = f"{case.name}-{seed}"
-        command = [sys.executable, "-m", "ntstop", "run", "--name", run, "--", *_command(case, seed)]
+        environment["XDG_RUNTIME_DIR"] = runtime
         began = time.monotonic()
-        for _ in range(case.starts):
-            with open(home / "output.log", "ab") as output:
-                job = subprocess.Popen(
-                    command, cwd=work, env=environment, stdout=output, stderr=output, start_new_session=True
-                )
-            try:
-                job.wait(LONGEST if case.look_after is None else case.look_after)
-            except subprocess.TimeoutExpired:
-                break
-        try:
+        if again and case.look_after is None and (home / "runs" / run).is_dir():
             findings = _diagnose(run, environment)
-            while not findings and job.poll() is None and time.monotonic() - began < PATIENCE:
-                time.sleep(2.0)
+        else:
+            with _trained(case, seed, home, environment) as job:
                 findings = _diagnose(run, environment)
-        finally:
-            if job.poll() is None:
-                os.killpg(job.pid, signal.SIGKILL)
-                job.wait()
+                while not findings and job.poll() is None and time.monotonic() - began < PATIENCE:
+                    time.sleep(2.0)
+                    findings = _diagnose(run, environment)
     return Verdict(case, seed, findings, time.monotonic() - began)
 
 
-def _command(case: Expectation, seed: int) -> list[str]:
+@contextmanager
+def _trained(
+    case: Expectation, seed: int, home: Path, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The training when it has ended, or is to be looked at; in the end it is gone, and all that it started."""
+    work = home / "work"
+    work.mkdir(parents=True, exist_ok=True)
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={case.ranks}"]
-    return [sys.executable, *(launcher if case.ranks > 1 else []), str(case.path), "--seed", str(seed)]
-
-
-def _inherited_path() -> list[str]:
-    inherited = os.environ.get("PYTHONPATH")
-    return [inherited] if inherited else []
+    script = [*(launcher if case.ranks > 1 else []), str(case.path), "--seed", str(seed)]
+    start = [sys.executable, "-m", "ntstop", "run", "--name", f"{case.name}-{seed}", "--", sys.executable, *script]
+    for _ in range(case.starts):
+        with open(home / "output.log", "ab") as output:
+            job = subprocess.Popen(
+                start, cwd=work, env=environment, stdout=output, stderr=output, start_new_session=True
+            )
+        with suppress(subprocess.TimeoutExpired):
+            job.wait(LONGEST if case.look_after is None else case.look_after)
+    try:
+        yield job
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
 
 
 def _diagnose(run: str, environment: dict[str, str]) -> list[dict[str, Any]]:
@@ -208,13 +213,15 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=BUDGET)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--keep", type=Path, help="a folder for the runs, which else are deleted")
+    parser.add_argument("--again", action="store_true", help="diagnose what is kept there, without training")
     arguments = parser.parse_args()
     cases = [expectation.read(name) for name in arguments.only] if arguments.only else expectation.every()
     base = arguments.keep or Path(tempfile.mkdtemp(prefix="ntfaults-"))
 
     def judge(case: Expectation, seed: int) -> Verdict | None:
         try:
-            verdict = play(case, seed, base / f"{case.name}-{seed}", arguments.budget)
+            folder = base / f"{case.name}-{seed}"
+            verdict = play(case, seed, folder, arguments.budget, again=arguments.again)
         except RuntimeError as error:
             print(f"could not be diagnosed: {error}", file=sys.stderr, flush=True)
             return None
