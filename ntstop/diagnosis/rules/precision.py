@@ -101,6 +101,9 @@ class LossScaleRule(Rule):
                 self._finding = None
             else:
                 finding.last_step = self.context.last_x
+                if watch.good >= RECOVERED:
+                    # Steps are made again, at a scale that lies far under what it was.
+                    finding.severity = "warning"
                 if endless and watch.fall is not None:
                     finding.severity = "critical"
                     finding.claim.symptom = _collapse_symptom(watch.fall, watch.last)
