@@ -10,6 +10,7 @@ from ..context import Context, StepBlock
 from ..detectors.windows import PilingUp, WindowCounter
 from ..evidence import point
 from ..finding import Claim, Evidence, Finding, Severity
+from ..optimizers import uses_closure
 from ..thresholds import threshold
 from .base import Rule, rule
 
@@ -50,8 +51,6 @@ SHARE = threshold(
 )
 LEAST_MICRO: Final = 3
 """Two calls of zero_grad for two backwards may be model and optimizer, each once."""
-CLOSURES: Final = ("LBFGS",)
-"""Optimizers that call a closure, which clears gradients and goes backward, many times a step."""
 WINDOWS: Final = 3
 """Windows of unequal length before it is said."""
 WHERE_NEVER: Final = "zero_grad"
@@ -159,7 +158,7 @@ class AccumulationRule(Rule):
                 finding.resolve(context.last_x)
                 self._too_often = None
             context.book.changed()
-        elif self._each >= self._patience and not self._closure():
+        elif self._each >= self._patience and not uses_closure(self.context.hello):
             micro = self._windows.usual
             self._too_often = context.open(
                 ACCUMULATING.name,
@@ -172,15 +171,10 @@ class AccumulationRule(Rule):
                 last_x=context.last_x,
             )
 
-    def _closure(self) -> bool:
-        hello = self.context.hello
-        classes = [str(known.get("class")) for known in hello.manifest.optimizers] if hello is not None else []
-        return any(known in CLOSURES for known in classes)
-
     def _judge_windows(self) -> None:
         windows = self._windows
         odd, usual = windows.odd(), windows.usual
-        if odd is None or usual < 2 or self._closure():
+        if odd is None or usual < 2 or uses_closure(self.context.hello):
             return
         micro, count, first_x, last_x = odd
         # Windows of all lengths are how the job works, not a remainder.

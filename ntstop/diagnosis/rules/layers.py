@@ -14,6 +14,7 @@ from ..context import Context, LayerSample, StepBlock
 from ..detectors.gradflow import Flags, GradientFlow, decades, numbers
 from ..finding import Claim, Evidence, Finding, Severity
 from ..layer_names import is_embedding, is_weight, listed, module_of
+from ..optimizers import adaptive
 from ..thresholds import threshold
 from .base import Rule, rule
 
@@ -60,8 +61,6 @@ WEIGHTS: Final = 64
 """Fewest elements of a layer that takes part in the profile: scales and gates have gradients of their own kind."""
 SETTLE: Final = 20
 """Steps before anything is said of the first samples."""
-ADAPTIVE: Final = ("adam", "lion", "adafactor", "rmsprop", "lamb", "adagrad", "shampoo", "muon", "sophia", "adopt")
-"""Optimizers whose step does not shrink with the gradient, by a part of their name."""
 EPSILON: Final = 1e-8
 """What Adam adds to the size of the gradient, by default."""
 
@@ -213,24 +212,18 @@ class VanishingRule(_LayerRule):
         x, grads, norms = self._last
         sizes = [schema.numel[index] if schema.numel else 1 for index in self._deep]
         element = grads[0] / max(1, sizes[0]) ** 0.5
-        adaptive = _adaptive(self.context) and element > EPSILON
+        adapts = adaptive(self.context.hello) and element > EPSILON
         names = [schema.names[index] for index in self._deep]
         self._finding = self.context.open(
             VANISHING.name,
-            _vanishing_claim(names, grads, norms, list(self._falls), adaptive=adaptive),
-            severity="info" if adaptive else "warning",
+            _vanishing_claim(names, grads, norms, list(self._falls), adapts=adapts),
+            severity="info" if adapts else "warning",
             area=VANISHING.area,
             failure_mode="optimization",
             where=module_of(names[0]),
             first_x=self._since,
             last_x=x,
         )
-
-
-def _adaptive(context: Context) -> bool:
-    hello = context.hello
-    classes = [str(known.get("class", "")).lower() for known in hello.manifest.optimizers] if hello is not None else []
-    return bool(classes) and all(any(part in known for part in ADAPTIVE) for known in classes)
 
 
 def _gradient_ends(schema: wire.Schema, zero: Flags) -> str:
@@ -285,7 +278,7 @@ def _dead_claim(
 
 
 def _vanishing_claim(
-    names: list[str], grads: list[float], norms: list[float], falls: list[tuple[int, float]], *, adaptive: bool
+    names: list[str], grads: list[float], norms: list[float], falls: list[tuple[int, float]], *, adapts: bool
 ) -> Claim:
     x, fall = falls[-1]
     shown = sorted({0, len(names) // 2, len(names) - 1})
@@ -295,7 +288,7 @@ def _vanishing_claim(
         hypothesis="Each layer passes on a fraction of what it gets: saturating activations (sigmoid, tanh), weights "
         "that are too small, or no residual path and no normalization.",
         fix="Use ReLU or GELU with He initialization, residual connections or a LayerNorm in each block."
-        + (" Under this optimizer the steps are not smaller for it, only noisier." if adaptive else ""),
+        + (" Under this optimizer the steps are not smaller for it, only noisier." if adapts else ""),
         confidence="high: the same profile in "
         f"{len(falls)} samples. Layers whose order is not that of the computation would change it.",
         evidence=[

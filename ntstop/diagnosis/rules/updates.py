@@ -10,6 +10,7 @@ from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
 from ..detectors.frozen import MIN_SAMPLES, MIN_STEPS, UNGRADED_STEPS, FrozenDetector, Still
 from ..finding import Claim, Evidence, Finding
+from ..optimizers import uses_closure
 from ..thresholds import threshold
 from .base import Rule, rule
 
@@ -109,6 +110,9 @@ class ParamsNotUpdatingRule(Rule):
             return
         if self._finding is not None:
             self._finding.last_step = max(self._finding.last_step, sample.x)
+            return
+        if uses_closure(self.context.hello) and not nothing:
+            # It stops by itself where it has converged.
             return
         # Without a gradient at all the optimizer skips them: the graph does not reach what it holds.
         names = [schema.names[index] for index in ours]
