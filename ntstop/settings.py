@@ -11,7 +11,7 @@ import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
 
@@ -49,12 +49,21 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds after which it is ended."""
 
 
+class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[view]`: how the screen begins; keys change it."""
+
+    theme: Literal["dark", "light", "ansi"] = "dark"
+    """ansi: the terminal's own 16 colours, which a terminal that has no others gets anyway."""
+    smoothing: Literal["off", "light", "strong"] = "light"
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What stands in the file; each part has its defaults."""
 
     thresholds: dict[str, float] = {}
     """Name ("plateau.patience") to value. Whether there is such a one, the diagnosis knows."""
     notify: Notify = Notify()
+    view: View = View()
 
 
 def settings_path(environment: Mapping[str, str] = os.environ) -> Path:
@@ -98,11 +107,13 @@ def _checked(path: Path, table: dict[str, Any]) -> Settings:
     if isinstance(numbers := table.get("thresholds"), dict):
         table["thresholds"] = _flat(numbers)
     _know(path, "", table, Settings)
-    if isinstance(notify := table.get("notify"), dict):
-        _know(path, "notify.", notify, Notify)
+    for name, kind in (("notify", Notify), ("view", View)):
+        if isinstance(part := table.get(name), dict):
+            _know(path, f"{name}.", part, kind)
     try:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
+        _choices(path, table)
         what, _, where = str(error).partition(" - at `$.")
         raise SettingsError(f"{path}: {_key(table, where.rstrip('`'))}: {_in_words(what)}") from None
     notify_ = settings.notify
@@ -142,6 +153,15 @@ def _know(path: Path, prefix: str, table: Mapping[str, Any], kind: type[msgspec.
             near = difflib.get_close_matches(name, kind.__struct_fields__, 1, 0.4)
             hint = f"did you mean {prefix}{near[0]}?" if near else f"there are {', '.join(kind.__struct_fields__)}"
             raise SettingsError(f"{path}: {prefix}{name}: there is no such key; {hint}")
+
+
+def _choices(path: Path, table: Mapping[str, Any]) -> None:
+    """Raise `SettingsError` with what may be chosen, where the view holds something else."""
+    view = table.get("view")
+    for name, value in view.items() if isinstance(view, dict) else ():
+        allowed = get_args(get_type_hints(View)[name])
+        if value not in allowed:
+            raise SettingsError(f"{path}: view.{name}: {value!r} is none of {', '.join(allowed)}")
 
 
 def _in_words(what: str) -> str:

@@ -13,7 +13,7 @@ from ntstop.commands.thresholds import checked
 from ntstop.diagnosis.engine import Engine
 from ntstop.notify import Notifier, Told
 from ntstop.session import Session
-from ntstop.settings import SettingsError, command_words, read_settings
+from ntstop.settings import SettingsError, View, command_words, read_settings
 from ntstop.sources.base import SourceError
 from ntstop.sources.logs.roles import Roles
 from ntstop.text import safe
@@ -31,6 +31,9 @@ class Options:
     """What a viewer runs for new findings."""
     notify_once: bool = False
     """Whether it was asked for in this call: then a call that only prints tells too."""
+
+    view: View = field(default_factory=View)
+    """How the screen begins."""
 
     def engine(self) -> Engine:
         """A diagnosis that judges so."""
@@ -70,4 +73,4 @@ def gather(
             command_words(notify)
         except ValueError as error:
             raise click.ClickException(f"--notify: {error}") from error
-    return Options(log, checked(settings, thresholds).told, told, notify is not None)
+    return Options(log, checked(settings, thresholds).told, told, notify is not None, settings.view)

@@ -45,7 +45,7 @@ def view(target: Path | Source, options: Options) -> int:
             # Imported while the session reads: both take their time.
             from ntstop.tui.app import run_app
 
-            return run_app(session, output_path=str(output) if output and output.exists() else None)
+            return run_app(session, output_path=str(output) if output and output.exists() else None, begin=options.view)
     except SourceError as error:
         raise click.ClickException(str(error)) from error
 
@@ -68,6 +68,6 @@ def compare(runs: Sequence[tuple[str, Path | Source]], options: Options) -> int:
                 stack.enter_context(session)
             from ntstop.tui.app import run_app
 
-            return run_app(sessions[0][1], compared=sessions)
+            return run_app(sessions[0][1], compared=sessions, begin=options.view)
     except SourceError as error:
         raise click.ClickException(str(error)) from error

@@ -12,13 +12,16 @@ from textual.app import App
 from textual.screen import Screen
 
 from ..session import Session
+from ..settings import View
 from . import bindings, terminal
 from .screens import SCREENS
 from .screens.base import RunScreen
 from .screens.help import HelpScreen
+from .screens.runs import RunsScreen
 from .themes import ANSI, THEMES
 from .workspace import Shown, Workspace
 
+BEGIN = View()
 TICK = 0.25
 """Seconds from one look at the sessions to the next."""
 
@@ -27,6 +30,7 @@ class NtstopApp(App[int], inherit_bindings=False):
     """Looks at one session. `title` and `output_path` (where the job's output goes) are only shown.
 
     `compared`: the names and sessions of several runs to be laid over each other, `session` the first of them.
+    `begin`: how the screen begins, as the user's configuration has it.
     """
 
     BINDINGS: ClassVar = bindings.APP
@@ -41,6 +45,7 @@ class NtstopApp(App[int], inherit_bindings=False):
         title: str | None = None,
         output_path: str | None = None,
         compared: Sequence[tuple[str, Session]] = (),
+        begin: View = BEGIN,
     ) -> None:
         super().__init__(driver_class=terminal.Driver)
         runs = [Shown(run, name) for name, run in compared] or [Shown(session)]
@@ -50,7 +55,8 @@ class NtstopApp(App[int], inherit_bindings=False):
         self._poor = terminal.has_few_colours()
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = ANSI if self._poor else THEMES[0].name
+        self.workspace.view.smoothing = begin.smoothing
+        self.theme = ANSI if self._poor or begin.theme == "ansi" else f"ntstop-{begin.theme}"
 
     @property
     def few_colours(self) -> bool:
@@ -99,6 +105,10 @@ class NtstopApp(App[int], inherit_bindings=False):
         """Show what the keys do here, made from the bindings that are active now."""
         self.push_screen(HelpScreen.of(self.screen))
 
+    def action_runs(self) -> None:
+        """List the runs of this machine."""
+        self.push_screen(RunsScreen(self.workspace))
+
     def action_next_theme(self) -> None:
         """dark → light → the terminal's own 16 colours → dark."""
         names = [theme.name for theme in THEMES] + [ANSI]
@@ -128,6 +138,7 @@ def run_app(
     title: str | None = None,
     output_path: str | None = None,
     compared: Sequence[tuple[str, Session]] = (),
+    begin: View = BEGIN,
 ) -> int:
     """Show `session` (see `NtstopApp`) until the user quits, and return the exit code.
 
@@ -136,9 +147,10 @@ def run_app(
     for name in ("COLUMNS", "LINES"):
         # Exported by some shells and wrappers, and wrong from the first resize on; the terminal itself knows.
         os.environ.pop(name, None)
-    app = NtstopApp(session, title=title, output_path=output_path, compared=compared)
+    app = NtstopApp(session, title=title, output_path=output_path, compared=compared, begin=begin)
     try:
         app.run(mouse=False)
     finally:
         terminal.release(app)
+        app.workspace.close()
     return app.return_code or 0
