@@ -40,6 +40,8 @@ class PictureWidget(Widget):
     Painting is by rows and only of cells that differ from the picture before, so an unchanged frame costs no bytes.
     """
 
+    DEFAULT_CSS = "PictureWidget { width: 1fr; height: 1fr; }"
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.picture = Picture.blank(0, 0)

@@ -180,7 +180,7 @@ class LayerTable(TablePane[LayerLine]):
             judged = Ink.HEAT_LOW_2 if row.ratio < low / 10 else Ink.HEAT_HIGH_2 if row.ratio > high * 10 else Ink.TEXT
         return (
             Cell(row.name, Ink.DIM if row.frozen else Ink.TEXT),
-            Cell(number(row.numel) if row.numel else "–", Ink.DIM),
+            Cell(_numel(row.numel), Ink.DIM),
             Cell(
                 "not finite" if row.nonfinite else _plain(row.grad_norm, row.frozen),
                 Ink.NONFINITE if row.nonfinite else Ink.TEXT,
@@ -209,6 +209,10 @@ class LayerTable(TablePane[LayerLine]):
 
 def _plain(at: float, frozen: bool = False) -> str:
     return "frozen" if frozen and np.isnan(at) else "–" if np.isnan(at) else number(at)
+
+
+def _numel(elements: int) -> str:
+    return "–" if not elements else count(elements) if elements < 10_000 else number(elements)
 
 
 def _share(at: float) -> str:

@@ -33,7 +33,8 @@ def wrapped(text: str, width: int) -> list[str]:
     lines = [""]
     for word in safe(text).split(" "):
         while cell_width(word) > width > 0:
-            head = clip(word, width, ellipsis="")
+            # A wide character takes its two cells also where there is one.
+            head = clip(word, width, ellipsis="") or word[0]
             lines.append(head)
             word = word[len(head) :]
         joined = f"{lines[-1]} {word}" if lines[-1] else word

@@ -17,7 +17,7 @@ from ..workspace import Look
 from .chart import Chart
 from .pane import Pane, Value, value
 
-GIB = 2.0**30
+UNITS = (("GiB", 2.0**30), ("MiB", 2.0**20))
 _DEVICE = {"allocated": "allocated", "reserved": "reserved", "inactive_split": "inactive split"}
 _HOST = {"host/process_rss": "process", "host/children_rss": "loader workers"}
 
@@ -28,20 +28,28 @@ def memory_curves(process: ProcessState) -> list[tuple[str, str]]:
     devices = sorted({int(match[1]) for name in process.series if (match := re.match(r"alloc(\d+)/", name))})
     for index in devices[:1] if devices else []:
         found += [(f"alloc{index}/{field}", label) for field, label in _DEVICE.items()]
-    return [(name, label) for name, label in (*found, *_HOST.items()) if name in process.series]
+    known = [(name, label) for name, label in (*found, *_HOST.items()) if name in process.series]
+    # A job without loader workers has a line of zeros that says nothing.
+    return [(name, label) for name, label in known if name != "host/children_rss" or process.series[name].last_y]
+
+
+def unit_of(process: ProcessState) -> tuple[str, float]:
+    """The unit of the axis, and its bytes: GiB where anything takes one."""
+    largest = max((process.series[name].last_y or 0.0 for name, _ in memory_curves(process)), default=0.0)
+    return UNITS[0] if largest >= UNITS[0][1] else UNITS[1]
 
 
 def memory_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker]) -> ChartSpec:
-    """GiB over the steps."""
-    traces = []
+    """Memory over the steps, in the unit of `unit_of`."""
+    traces, unit = [], unit_of(process)[1]
     for place, (name, label) in enumerate(memory_curves(process)):
         buckets = process.series[name].window(*view.query, columns, edges=True)
         traces.append(
             Trace(
                 buckets.x,
-                buckets.mean / GIB,
-                buckets.lo / GIB,
-                buckets.hi / GIB,
+                buckets.mean / unit,
+                buckets.lo / unit,
+                buckets.hi / unit,
                 nonfinite=buckets.nonfinite,
                 segment=buckets.segment,
                 label=label,
@@ -52,7 +60,7 @@ def memory_spec(process: ProcessState, view: StepView, columns: int, markers: Se
         traces=tuple(traces),
         x_range=view.window,
         log=view.log,
-        levels=_limit(process),
+        levels=_limit(process, unit),
         cursor_x=view.cursor,
         markers=tuple(markers),
         legend=False,
@@ -60,10 +68,10 @@ def memory_spec(process: ProcessState, view: StepView, columns: int, markers: Se
     )
 
 
-def _limit(process: ProcessState) -> tuple[Level, ...]:
+def _limit(process: ProcessState, unit: float) -> tuple[Level, ...]:
     """The memory of the device, where the allocator comes near enough to it to be on the picture."""
     total = process.series.get("gpu0/memory_total")
-    return () if total is None or not total.last_y else (Level(total.last_y / GIB, label="device"),)
+    return () if total is None or not total.last_y else (Level(total.last_y / unit, label="device"),)
 
 
 def fragmentation(process: ProcessState) -> float | None:
@@ -79,7 +87,7 @@ class MemoryPane(Pane):
 
     NAME = "memory"
     HELP = (
-        "GiB over the steps, measured once a second. With a device: what tensors hold (allocated), what the allocator "
+        "Memory over the steps, once a second. With a device: what tensors hold (allocated), what the allocator "
         "has taken for them (reserved), and what of it is split. Without one: the process and its loader workers."
     )
 
@@ -89,6 +97,7 @@ class MemoryPane(Pane):
         self.spec = ChartSpec()
         self.now: list[float | None] = []
         self.split: float | None = None
+        self.unit = ""
 
     def body(self) -> ComposeResult:
         """The chart."""
@@ -100,7 +109,7 @@ class MemoryPane(Pane):
         self.spec = memory_spec(process, look.view, self.chart.dot_columns or 2, look.markers)
         series = [process.series[name] for name, _ in memory_curves(process)]
         self.now = [known.last_y if cursor is None else known.y_at(cursor) for known in series]
-        self.split = fragmentation(process)
+        self.split, self.unit = fragmentation(process), unit_of(process)[0]
 
     def present(self) -> None:
         """The chart, with the values in the title."""
@@ -109,4 +118,6 @@ class MemoryPane(Pane):
         for trace, at in zip(self.spec.traces, self.now, strict=True):
             known = at is not None and np.isfinite(at)
             told.append(value(size(at) if known else "–", key=trace.label, key_ink=trace.ink))
-        self.head(told, "GiB" + (f", {percent(self.split)} of the reserved split" if self.split is not None else ""))
+        self.head(
+            told, self.unit + (f", {percent(self.split)} of the reserved split" if self.split is not None else "")
+        )

@@ -1,0 +1,211 @@
+"""The screens behind the digits: what each shows of a run at which size, and what its keys do."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+from msgspec import structs
+from textual.pilot import Pilot
+
+from ntstop.session import Session
+from ntstop.text import cell_width
+from ntstop.tui.app import NtstopApp, screen_text
+from ntstop.tui.screens import SCREENS
+from ntstop.tui.screens.base import RunScreen
+from ntstop.tui.widgets.finding_table import FindingTable
+from ntstop.tui.widgets.layer_table import LayerTable
+from ntstop.tui.widgets.slowest import SlowestPane
+from ntstop_probe.wire import Hello, Record
+from tests.tui import feed
+
+SIZES = ((60, 20), (80, 24), (120, 40), (200, 60))
+
+
+class Screen:
+    """The app on some records."""
+
+    def __init__(self, pilot: Pilot[int]) -> None:
+        self.pilot = pilot
+        app = pilot.app
+        assert isinstance(app, NtstopApp)
+        self.app = app
+
+    @property
+    def text(self) -> str:
+        """What can be read."""
+        return screen_text(self.app.screen)
+
+    @property
+    def shown(self) -> RunScreen:
+        """The screen of the run."""
+        screen = self.app.run_screen
+        assert screen is not None
+        return screen
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for it to come true."""
+        for _ in range(400):
+            if condition():
+                return
+            await self.pilot.pause(0.05)
+        raise AssertionError(f"not so after a while: {what}\n{self.text}")
+
+    async def shows(self, *words: str) -> None:
+        """Wait until all of these are to be read."""
+        await self.until(lambda: all(word in self.text for word in words), f"the screen shows {words}")
+
+    async def go(self, key: str, *keys: str) -> None:
+        """Press the digit, wait for its screen, press the rest."""
+        await self.pilot.press(key)
+        await self.until(
+            lambda: any(e.key == key and isinstance(self.shown, e.load()) for e in SCREENS), f"screen {key}"
+        )
+        await self.pilot.pause()
+        for further in keys:
+            await self.pilot.press(further)
+
+
+@contextlib.asynccontextmanager
+async def opened(records: Sequence[Record], size: tuple[int, int] = (120, 40)) -> AsyncIterator[Screen]:
+    with Session(feed.FedSource(records)) as session:
+        assert session.wait_for_end(30)
+        async with NtstopApp(session).run_test(size=size, notifications=True) as pilot:
+            screen = Screen(pilot)
+            await screen.until(lambda: screen.app.run_screen is not None, "a screen")
+            yield screen
+
+
+@pytest.fixture(autouse=True)
+def a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return list(feed.training(1200))
+
+
+def rank(records: Sequence[Record], number: int) -> Hello:
+    """Another rank of the same run."""
+    first = next(record for record in records if isinstance(record, Hello))
+    return structs.replace(first, rank=number, writer=f"node17-{number}", pid=5000 + number)
+
+
+HEADINGS = {
+    "3": ("layers", "gradient", "ratio", "blocks.0.attn.weight"),
+    "4": ("step time", "slowest steps", "backward"),
+    "5": ("memory", "ledger", "weights", "estimated"),
+    "7": ("findings", "unreproducible"),
+    "8": ("run", "gpt-small", "events", "checkpoint", "probe"),
+}
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_every_screen_says_its_main_thing_at_every_size(records: list[Record], size: tuple[int, int]) -> None:
+    async with opened(records, size) as screen:
+        for key, words in HEADINGS.items():
+            await screen.go(key)
+            await screen.shows(*words)
+            rows = screen.text.splitlines()
+            assert len(rows) == size[1] and max(map(cell_width, rows)) <= size[0]
+
+
+async def test_a_run_of_one_rank_has_no_screen_of_ranks_and_says_so(records: list[Record]) -> None:
+    async with opened(records) as screen:
+        await screen.pilot.press("6")
+        await screen.shows("the run has one rank")
+        assert screen.shown.TITLE == "overview"
+
+
+async def test_the_ranks_are_told_beside_each_other_with_their_lag() -> None:
+    records = list(feed.training(200))
+    with Session(feed.FedSource(records)) as session:
+        assert session.wait_for_end(30)
+        with session.lock:
+            session.state.apply(8, rank(records, 1))
+            for record in feed.training(150):
+                if not isinstance(record, Hello):
+                    session.state.apply(8, record)
+        async with NtstopApp(session).run_test(size=(120, 40)) as pilot:
+            screen = Screen(pilot)
+            await screen.until(lambda: screen.app.run_screen is not None, "a screen")
+            await screen.go("6")
+            await screen.shows("widest lag 50", "× peers", "step time beside peers", "rank 1")
+
+
+async def test_the_layer_table_sorts_by_the_column_that_s_chooses_and_turns_round(records: list[Record]) -> None:
+    async with opened(records, (200, 60)) as screen:
+        await screen.go("3")
+        table = screen.shown.query_one(LayerTable)
+        await screen.until(lambda: len(table.rows) == 12, "12 layers")
+        for _ in range(5):
+            await screen.pilot.press("s")
+        ratios = [row.ratio for row in table.rows]
+        assert ratios == sorted(ratios, reverse=True)
+        await screen.pilot.press("S")
+        assert [row.ratio for row in table.rows] == sorted(ratios)
+        assert "ratio▴" in screen.text
+
+
+async def test_modules_fold_into_one_row_with_the_norm_of_all(records: list[Record]) -> None:
+    async with opened(records, (120, 40)) as screen:
+        await screen.go("3")
+        table = screen.shown.query_one(LayerTable)
+        await screen.until(lambda: len(table.rows) == 12, "12 layers")
+        squares = sum(row.grad_norm**2 for row in table.rows if row.name.startswith("blocks.0."))
+        await screen.pilot.press("o", "o")
+        await screen.until(lambda: len(table.rows) == 6, "6 parts")
+        part = next(row for row in table.rows if row.name == "blocks.0")
+        assert part.grad_norm == pytest.approx(squares**0.5)
+
+
+async def test_the_curves_are_those_of_the_chosen_layer(records: list[Record]) -> None:
+    async with opened(records, (120, 40)) as screen:
+        await screen.go("3", "down", "down")
+        await screen.shows("layer blocks.1.attn.weight")
+
+
+async def test_enter_on_a_slow_step_puts_the_cursor_there_on_every_screen(records: list[Record]) -> None:
+    async with opened(records, (120, 40)) as screen:
+        await screen.go("4")
+        pane = screen.shown.query_one(SlowestPane)
+        await screen.until(lambda: bool(pane.rows), "slow steps")
+        pane.focus()
+        await screen.pilot.press("down", "enter")
+        step = pane.rows[1].step
+        assert screen.app.workspace.view.cursor == step
+        await screen.go("1")
+        await screen.shows(f"step {int(step)}")
+
+
+async def test_filters_of_the_findings_hide_what_weighs_less_and_say_so(records: list[Record]) -> None:
+    broken = [*records, feed.steps(1200, 30, nan_from=1210)]
+    async with opened(broken, (120, 40)) as screen:
+        await screen.go("7")
+        table = screen.shown.query_one(FindingTable)
+        await screen.shows("nonfinite-loss", "unreproducible")
+        await screen.pilot.press("v")
+        await screen.shows("warning or worse", "1 hidden")
+        assert {row.kind for row in table.rows} == {"nonfinite-loss"}
+        await screen.pilot.press("v", "v", "f", "f")
+        await screen.until(lambda: {row.kind for row in table.rows} == {"unreproducible"}, "one family")
+
+
+async def test_the_chosen_finding_is_the_chosen_one_on_every_screen(records: list[Record]) -> None:
+    broken = [*records, feed.steps(1200, 30, nan_from=1210)]
+    async with opened(broken, (120, 40)) as screen:
+        await screen.go("7", "down")
+        await screen.until(lambda: "unreproducible in manifest" in screen.text, "the card follows")
+        assert screen.app.workspace.finding is not None
+        assert screen.app.workspace.finding.kind == "unreproducible"
+
+
+async def test_long_lines_of_the_manifest_scroll(records: list[Record]) -> None:
+    async with opened(records, (80, 24)) as screen:
+        await screen.go("8")
+        await screen.shows("contract")
+        await screen.pilot.press("end")
+        await screen.shows("4×H100")
