@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ntstop.export.events import frame, scalar_frames, text_event, version_event
 from ntstop.run.state import RunState
 from ntstop.sources.logs.assembler import Assembler
 from ntstop.sources.logs.batch import Batch
 from ntstop.sources.logs.discover import log_targets
+from ntstop.sources.logs.events import EventReader
 from ntstop.sources.logs.reader import Row
 from ntstop.sources.logs.source import LogSource
 from ntstop.sources.logs.table import TableReader
@@ -115,3 +117,39 @@ def test_a_large_table_in_any_encoding_is_read_whole(tmp_path: Path, encoding: s
     for arrival in drained(LogSource(log_targets(path)[0])):
         state.apply(arrival.writer, arrival.record)
     assert state.primary is not None and state.primary.series["loss"].count == 20_000
+
+
+tags = st.sampled_from(["loss", "lr", "acc", "a/very/long/name" * 10, "é"])
+events = st.lists(st.tuples(st.integers(0, 3), st.lists(tags, min_size=1, max_size=4), st.integers(0, 9)), max_size=30)
+
+
+@settings(max_examples=100, deadline=None)
+@given(events, st.sampled_from([0, 120, 2**14 - 5, 2**40]), st.booleans(), st.integers(50, 4000))
+def test_events_are_the_same_one_by_one_and_in_blocks(
+    found: list[tuple[int, list[str], int]], start: int, odd: bool, size: int
+) -> None:
+    step, data = start, frame(version_event(1.0))
+    for jump, names, value in found:
+        step += jump
+        for name in names:
+            value_ = float("nan") if value == 9 else value / 7
+            data += b"".join(scalar_frames(name, np.array([step]), np.array([1.7e9 + step]), np.array([value_], "f4")))
+        if odd and value == 3:
+            data += frame(text_event("note", step, 1.0, "words"))
+    curves = []
+    for batched in (False, True):
+        reader, assembler, state = EventReader(), Assembler(), RunState()
+        for at in range(0, len(data), size):
+            piece = data[at : at + size]
+            rows_ = reader.feed_batch(piece) if batched else reader.feed(piece)
+            for record in assembler.add_batch(rows_) if isinstance(rows_, Batch) else assembler.add(rows_):
+                state.apply(1, record)
+        for record in assembler.flush():
+            state.apply(1, record)
+        process = state.primary
+        curves.append({name: series.recent(4096)[:2] for name, series in process.series.items()} if process else {})
+    one, many = curves
+    assert one.keys() == many.keys()
+    for name, points in one.items():
+        for left, right in zip(points, many[name], strict=True):
+            np.testing.assert_array_equal(left, right)

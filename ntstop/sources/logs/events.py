@@ -12,7 +12,9 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
+from .batch import Batch
 from .crc import masked_crc, masked_crcs
+from .events_block import read_events
 from .protobuf import BYTES, FIXED32, FIXED64, fields, signed, varint
 from .reader import LogFacts, Row
 
@@ -45,6 +47,19 @@ class EventReader:
 
     def feed(self, data: bytes) -> list[Row]:
         """Rows of the frames that are complete with `data`."""
+        return [row for event in self._events(data) if (row := self._row(event))]
+
+    def feed_batch(self, data: bytes) -> Batch | list[Row]:
+        """The same, all rows at once where the events are the usual ones, of a time, a step and one float32."""
+        events = self._events(data)
+        usual, others = read_events(events)
+        rows = [row for event in others if (row := self._any_row(event))]
+        if usual is not None and not rows:
+            return usual
+        return [row for event in events if (row := self._row(event))]
+
+    def _events(self, data: bytes) -> list[bytes]:
+        """The events that are complete with `data`."""
         if self._skip:
             skipped = min(self._skip, len(data))
             self._skip -= skipped
@@ -52,7 +67,7 @@ class EventReader:
         data = self._rest + data if self._rest else data
         spans, end = self._frames(data)
         self._rest = data[end:]
-        return [row for start, size in self._sound(data, spans) if (row := self._row(data[start : start + size]))]
+        return [data[start : start + size] for start, size in self._sound(data, spans)]
 
     def end(self) -> list[Row]:
         """A torn frame stays torn."""
