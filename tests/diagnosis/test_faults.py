@@ -1,4 +1,4 @@
-"""Real small trainings, started with the probe and diagnosed by the command: eight with a bug, two that look like it."""
+"""Real small trainings, started with the probe and diagnosed by the command: eight with a bug, two without."""
 
 from __future__ import annotations
 

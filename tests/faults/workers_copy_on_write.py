@@ -1,7 +1,7 @@
 """The dataset is a list of Python objects: as workers touch them, their reference counts copy the pages one by one."""
 
 import torch
-from common import clusters, start, wide
+from common import clusters, endless, start, wide
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset
 
@@ -19,15 +19,17 @@ class Listed(Dataset[tuple[torch.Tensor, int]]):
         return len(self.x)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return self.x[index], int(self.y[index]) * (len({note for note in self.notes[index]}) > 0)
+        return self.x[index], int(self.y[index]) * bool(self.notes[index][0])
 
 
 if __name__ == "__main__":
     seed = start()
-    data = DataLoader(Listed(seed), batch_size=32, shuffle=True, num_workers=2, persistent_workers=True)
+    data = DataLoader(
+        Listed(seed), batch_size=64, shuffle=True, num_workers=2, prefetch_factor=8, persistent_workers=True
+    )
     model = wide()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for x, y in data:
+    for x, y in endless(data, 2000):
         optimizer.zero_grad()
         loss = cross_entropy(model(x), y)
         loss.backward()
