@@ -94,6 +94,12 @@ class ViewerState:
         """It is not known any more. Raises `StateError`."""
         self._change(lambda kept: kept.acknowledged.pop(finding, None))
 
+    def forget(self) -> None:
+        """The run is no more, and nothing is kept of it either."""
+        with _in_process, contextlib.suppress(OSError):
+            if (path := self.path) is not None:
+                path.unlink(missing_ok=True)
+
     def untold(self, findings: Iterable[str]) -> list[str]:
         """Those of the findings that nobody was told of yet."""
         with _in_process:

@@ -17,6 +17,7 @@ from ntstop.commands.ls import table
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
 from ntstop.sources.runs import RunEntry
+from ntstop.viewer_state import ViewerState
 from ntstop_probe import registry
 
 SILENT = 3600.0
@@ -98,6 +99,7 @@ def _delete(entries: list[RunEntry], *, yes: bool) -> int:
                 click.echo(f"ntstop: {entry.id} stays: {reason}", err=True)
                 continue
             shutil.rmtree(entry.path)
+            ViewerState(entry.id).forget()
         except SourceError as error:
             click.echo(f"ntstop: {error}", err=True)
     click.echo(f"removed {sum(not entry.path.exists() for entry in entries)} of {what}")

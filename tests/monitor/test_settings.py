@@ -143,6 +143,18 @@ def test_a_threshold_is_taken_from_the_file_and_the_call_wins(config: Path) -> N
     assert engine._thresholds[known] == known.low
 
 
+def test_a_threshold_changes_what_is_found(config: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    falling = "".join(f"{step},{5 * 0.995 ** min(step, 300)},{0 if step >= 300 else 0.001}\n" for step in range(330))
+    log.write_text("step,loss,lr\n" + falling)
+    config.write_text("")
+    assert "lr-zero" not in ntstop("diagnose", str(log)).stdout
+    assert "lr-zero" in ntstop("diagnose", str(log), "--threshold", "lr-zero.steps=10").stdout
+    config.write_text("[thresholds]\nlr-zero.steps = 10")
+    assert "lr-zero" in ntstop(str(log)).stdout
+    assert "lr-zero" not in ntstop("diagnose", str(log), "--threshold", "lr-zero.steps=50").stdout
+
+
 def test_explain_shows_the_value_in_force(config: Path) -> None:
     from ntstop.diagnosis.catalogue import KINDS
 

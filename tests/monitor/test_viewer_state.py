@@ -147,3 +147,12 @@ def test_what_is_printed_says_what_is_acknowledged_and_json_and_exit_code_stay_a
         assert "acknowledged: a bad shard, replaced" in ntstop(*words).stdout
     after = ntstop("diagnose", "bad", "--json")
     assert (after.returncode, after.stdout) == (before.returncode, before.stdout) and after.returncode == 1
+
+
+def test_what_is_kept_of_a_run_goes_with_it() -> None:
+    recorded("gone", count=2)
+    recorded("stays", count=2)
+    for run in ("gone", "stays"):
+        ViewerState(run).acknowledge("a", "")
+    assert ntstop("rm", "gone", "--yes").returncode == 0
+    assert not ViewerState("gone").acknowledged and ViewerState("stays").acknowledged
