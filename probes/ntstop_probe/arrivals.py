@@ -52,6 +52,12 @@ class Arrivals(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders have, with a loader that tells us when it is done; None for most modules."""
+        # What goes wrong with another finder goes wrong again when that is asked itself.
+        with contextlib.suppress(Exception):
+            return self._find(fullname, path, target)
+        return None
+
+    def _find(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         if self._late:
             self.again()
         if fullname not in self._waiting or fullname in self._searching:

@@ -130,8 +130,10 @@ class Probe:
             if self._integrations is not None:
                 self._integrations.look_again()
         except Exception as error:
-            # No more threads for this process, say.
+            # No more threads for this process, say: nobody would take what the hooks have to tell.
             self._failed(error)
+            self.let_go_of_libraries()
+            raise
 
     def watch(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -14,6 +15,9 @@ DEFAULT = 2_000_000_000
 _PARTS = 8
 """Segments that fit into the limit at least: what goes at once is to be a small part of it."""
 _LEAST_SEGMENT = 64 * 1024
+SPARE_NAME = ".spare"
+SPARE_BYTES = 32 * 1024
+"""Who this is, and some hundred of the last steps."""
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -65,6 +69,27 @@ class Room:
             self.layers_stopped = True
         if removed:
             write_tombstone(self._folder, self._gone)
+
+
+class Spare:
+    """A little disk that is held until the last words of a process, which on a full disk are to find room.
+
+    Whether a job has ended or died is told by its exit record.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / SPARE_NAME
+        try:
+            # Bytes that no file system makes smaller.
+            with open(self._path, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write(os.urandom(SPARE_BYTES))
+        except OSError:
+            self.free()
+
+    def free(self) -> None:
+        """The disk is no longer held. Raises nothing."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
 
 
 def limit_from_environment() -> int:

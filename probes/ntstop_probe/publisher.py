@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .blocks import records_of
+from .descriptors import descriptors_left
 from .disk import limit_from_environment
 from .identity import identify
 from .introduction import Introduction
@@ -40,6 +41,8 @@ FAREWELL = 1.0
 """Seconds that the last flush may take: more than a full outbox needs."""
 SETTLE = 0.3
 """Seconds that a job which ends early waits for the answer of git."""
+RESERVED_DESCRIPTORS = 64
+"""Below RLIMIT_NOFILE, that are left to the job: the live socket takes about ten, the recording two."""
 PATIENCE = 30.0
 """Seconds after which a launched job without a step is told why."""
 
@@ -87,6 +90,8 @@ class Publisher:
         beat_at = 0.0
         while True:
             stopping = self._stop.is_set()
+            if stopping:
+                self._guarded("recording", self._make_room)
             self._guarded("publisher", self._flush)
             self._guarded("modes", self._pulse.glance)
             if stopping or time.monotonic() >= beat_at:
@@ -125,6 +130,9 @@ class Publisher:
 
     def _open_live(self) -> None:
         try:
+            left = descriptors_left()
+            if left is not None and left < RESERVED_DESCRIPTORS:
+                raise OSError(f"only {left} file descriptors are left to the job; viewers read the recording")
             self._transmitter.live = LiveSocket(self._identity.writer)
         finally:
             live = self._transmitter.live
@@ -235,7 +243,7 @@ class Publisher:
             self._warn("disk", "NTSTOP_MAX_DISK is reached by the curves alone: layers are recorded no more")
         if recording.problem:
             self._warn("recording", f"cannot record: {recording.problem}; the job goes on")
-        elif self._transmitter.unrecorded > self._lost_before:
+        elif self._transmitter.unrecorded > self._lost_before and not self._stop.is_set():
             lost, self._lost_before = self._transmitter.unrecorded - self._lost_before, self._transmitter.unrecorded
             self._warn(f"recording again {self._lost_before}", f"recording again; {lost} frames are missing from it")
 
@@ -266,6 +274,10 @@ class Publisher:
             self._guarded("recording", recording.close)
         if live is not None:
             self._guarded("live socket", live.close)
+
+    def _make_room(self) -> None:
+        if self._transmitter.recording is not None:
+            self._transmitter.recording.last_words()
 
     def _settle(self) -> None:
         if self._introduction.settle(SETTLE):

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from .descriptors import identity
-from .disk import DEFAULT, Room
+from .disk import DEFAULT, Room, Spare
 from .registry import segment_name
 from .wire import STREAM_CORE, STREAM_LAYERS
 
@@ -73,6 +73,8 @@ class Recording:
         self._segments: dict[int, _Segment] = {}
         self._next_number = dict.fromkeys(STREAM_NAMES, 0)
         self._retry_at = 0.0
+        self._spare = Spare(folder)
+        self._core_only = False
 
     @property
     def problem(self) -> str:
@@ -92,7 +94,7 @@ class Recording:
         segment = self._segments.get(stream)
         if segment is not None:
             return segment.size >= self._room.segment_bytes
-        if stream == STREAM_LAYERS and self.layers_stopped:
+        if stream == STREAM_LAYERS and (self.layers_stopped or self._core_only):
             return False
         return time.monotonic() >= self._retry_at
 
@@ -114,7 +116,7 @@ class Recording:
         segment = self._segments.get(stream)
         if segment is None:
             # Left out on purpose, which is said once, is not lost.
-            return stream == STREAM_LAYERS and self.layers_stopped
+            return stream == STREAM_LAYERS and (self.layers_stopped or self._core_only)
         try:
             segment.append(frame)
         except OSError as error:
@@ -124,8 +126,15 @@ class Recording:
         self._problems.pop(stream, None)
         return True
 
+    def last_words(self) -> None:
+        """What comes now is the last: where the disk is full, the curves and the exit get what was kept for them."""
+        self._core_only = bool(self._problems)
+        self._retry_at = 0.0
+        self._spare.free()
+
     def close(self) -> None:
         """Close every file."""
+        self._spare.free()
         for stream in list(self._segments):
             self._close(stream)
 

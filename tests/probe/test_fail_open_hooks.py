@@ -20,6 +20,8 @@ import torch
 from torch import nn
 
 import ntstop_probe
+from ntstop_probe import core
+from ntstop_probe.core import Probe
 from ntstop_probe.hooks.install import Hooks, HookSettings, arm
 from ntstop_probe.outbox import Outbox
 from ntstop_probe.progress import Progress
@@ -129,6 +131,8 @@ def bare() -> str:
 @pytest.fixture(scope="module")
 def functions() -> dict[CodeType, int]:
     """The functions behind the doors, and how often one training enters each."""
+    # What is imported only once is imported now.
+    training()
     tracer = Tracer()
     with armed(budget=1.0) as probe:
         tracer.train(probe.hooks)
@@ -182,3 +186,25 @@ def faults_of(tracer: Tracer, bare: str) -> Iterator[str]:
         yield "was not reached"
     if len(told) != len(progress.disabled) or len(told) > 1:
         yield f"told {told}, shown {progress.disabled}"
+
+
+def test_where_nobody_can_take_what_the_hooks_have_to_tell_they_are_taken_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_more_threads(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    places = torch.autograd.backward, torch.utils.data.dataloader._BaseDataLoaderIter.__next__
+    said: list[str] = []
+    monkeypatch.setattr(core, "say", said.append)
+    monkeypatch.setattr(Probe, "start", no_more_threads)
+    probe = Probe()
+    probe.arm()
+    assert torch.autograd.backward is not places[0]
+    model = mlp()
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), loader())
+    assert (torch.autograd.backward, torch.utils.data.dataloader._BaseDataLoaderIter.__next__) == places
+    assert len(said) == 1
+    assert "can't start new thread" in said[0]
+    assert probe.hooks is not None
+    probe.hooks.disarm()

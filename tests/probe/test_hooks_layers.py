@@ -14,8 +14,10 @@ from torch import nn
 
 from ntstop_probe.hooks import layers as layers_module
 from ntstop_probe.hooks import norms as norms_module
+from ntstop_probe.hooks.captured import Captured
 from ntstop_probe.hooks.naming import clean_name, find_model, name_layers
 from ntstop_probe.hooks.norms import UpdateProbe, norms, strided_sample
+from ntstop_probe.hooks.patches import WHILE_CLIPPING
 
 from .training import armed, data, loader, loss_of, mlp, train
 
@@ -274,3 +276,44 @@ def test_a_look_that_is_interrupted_does_not_cost_what_the_interruption_took(mon
         cost = probe.hooks._hooks.budget.norms.cost
     assert cost is not None
     assert cost < 0.05
+
+
+def test_of_two_models_that_share_names_both_are_told_apart() -> None:
+    class Generator(nn.Sequential):
+        pass
+
+    first, second, other = nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2)), Generator(nn.Linear(2, 2))
+    alone = nn.ModuleDict({"head": nn.Linear(2, 2, bias=False)})
+
+    def names(*models: nn.Module) -> list[str]:
+        return [layer.name for layer in name_layers(models, [])]
+
+    assert names(first, alone) == ["0.weight", "0.bias", "head.weight"]
+    assert names(first, other) == ["Sequential.0.weight", "Sequential.0.bias", "Generator.0.weight", "Generator.0.bias"]
+    assert names(first, second, alone) == [
+        "Sequential#1.0.weight", "Sequential#1.0.bias", "Sequential#2.0.weight", "Sequential#2.0.bias", "head.weight"
+    ]  # fmt: skip
+    # A part of one that was met before is no model of its own.
+    assert names(nn.ModuleList([first]), first) == ["0.0.weight", "0.0.bias"]
+
+
+def test_what_stands_in_for_the_norm_while_clipping_measures_is_in_the_table_and_taken_back() -> None:
+    original = torch._foreach_norm
+    captured = Captured()
+    weight = torch.ones(3)
+    seen = []
+    captured.during(lambda: seen.append(torch._foreach_norm([weight])))
+    assert torch._foreach_norm is original
+    assert [block.tolist() for _, block in captured.take([weight])] == [pytest.approx([3**0.5])]
+
+    def somebody() -> None:
+        torch._foreach_norm = theirs
+
+    def theirs() -> None: ...
+
+    try:
+        captured.during(somebody)
+        assert torch._foreach_norm is theirs, "what somebody else has put there stays"
+    finally:
+        torch._foreach_norm = original
+    assert (WHILE_CLIPPING.module, WHILE_CLIPPING.attribute) == ("torch", "_foreach_norm")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ntstop_probe import registry
+from ntstop_probe.disk import SPARE_NAME
 from ntstop_probe.wire import Event, Heartbeat, Hello, Scalars
 
 from ..helpers import wait_until
@@ -325,6 +326,44 @@ def test_a_full_disk_is_said_once_and_training_goes_on(home: Path) -> None:
     warnings = [event.text for event in events(folder) if event.kind == "warning"]
     assert any("recording again" in text for text in warnings)
     assert step_ordinals(records(folder))[-1] == said_steps(done.stdout)[-1][0]
+
+
+def test_a_job_that_ends_on_a_disk_that_stays_full_has_ended_all_the_same(home: Path) -> None:
+    """Nothing can be written any more as long as the file is there that holds some room for the last words."""
+    script = """
+        import errno
+        from ntstop_probe import disk, recording
+        append = recording._Segment.append
+        def full(self, data):
+            if (self.path.parent / disk.SPARE_NAME).exists():
+                raise OSError(errno.ENOSPC, "No space left on device")
+            append(self, data)
+        train(0.6)
+        recording._Segment.append = full
+        train(0.6)
+    """
+    done = run(script)
+    assert done.returncode == 0
+    folder = the_folder(home)
+    assert [event.data for event in events(folder) if event.kind == "exit"] == [{"code": None}]
+    assert step_ordinals(records(folder))[-1] == said_steps(done.stdout)[-1][0]
+    assert not (folder / SPARE_NAME).exists()
+
+
+def test_a_job_with_few_file_descriptors_left_keeps_them_and_is_recorded(home: Path) -> None:
+    script = """
+        import resource
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, hard))
+        train(1.5)
+        print(sum("socket" in os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")[:-1]))
+    """
+    done = run(script)
+    assert done.returncode == 0
+    assert done.stdout.endswith("\n0\n")
+    assert done.stderr.count("file descriptors are left to the job") == 1, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert step_ordinals(records(the_folder(home)))
 
 
 def test_odd_values_are_said_once_and_never_raise(home: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ntstop_probe import recording as recording_module
+from ntstop_probe.disk import SPARE_NAME
 from ntstop_probe.recording import Recording
 from ntstop_probe.transmitter import Transmitter
 from ntstop_probe.wire import (
@@ -47,7 +48,7 @@ def test_the_files_are_private_and_named_by_stream_and_number(tmp_path: Path) ->
     sender = transmitter(Recording(tmp_path))
     sender.send(STREAM_CORE, [Event(1.0, "mark")])
     sender.send(STREAM_LAYERS, [Schema(1, ["a"])])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["core-000000.nts", "layers-000000.nts"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [SPARE_NAME, "core-000000.nts", "layers-000000.nts"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from threading import get_ident
 from typing import Any
 
 from .norms import norms
+from .patches import WHILE_CLIPPING, replaced
 
 
 class Captured:
@@ -21,11 +23,12 @@ class Captured:
     def during(self, work: Callable[[], Any]) -> Any:
         """Do `work` (which measures a norm) and keep the single norms that it takes with `torch._foreach_norm`.
 
-        That name is looked up in torch when it is called; it has another value while `work` goes on, for this thread.
+        That name is looked up in torch when it is called; what other threads take passes through.
         """
         torch: Any = sys.modules["torch"]
         original, me = torch._foreach_norm, get_ident()
 
+        @functools.wraps(original)
         def _foreach_norm(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(tensors, *args, **kwargs)
             if get_ident() == me:
@@ -34,11 +37,8 @@ class Captured:
                     self._keep(torch, tensors, found)
             return found
 
-        torch._foreach_norm = _foreach_norm
-        try:
+        with replaced(WHILE_CLIPPING, _foreach_norm):
             return work()
-        finally:
-            torch._foreach_norm = original
 
     def _keep(self, torch: Any, tensors: Sequence[Any], found: Sequence[Any]) -> None:
         plain, wide = torch.Tensor, (torch.float32, torch.float64)

@@ -89,7 +89,8 @@ def _count(module: Any, wanted: set[int]) -> tuple[int, int, int]:
 def name_layers(models: Iterable[Any], optimizers: Iterable[Any]) -> list[Layer]:
     """Every parameter of the models in their order, then those that only an optimizer holds ("AdamW.g0.p3").
 
-    Names are unique: a second "weight" becomes "Discriminator.weight", a third "weight#3".
+    Names are unique: of models that share one, all get theirs in front ("Discriminator.0.weight", or "Sequential#2."
+    for the second of a class); what is still the same is numbered ("weight#2").
     """
     held: dict[int, str] = {}
     parameters: dict[int, Any] = {}
@@ -101,23 +102,38 @@ def name_layers(models: Iterable[Any], optimizers: Iterable[Any]) -> list[Layer]
     layers: list[Layer] = []
     taken: set[str] = set()
     named: set[int] = set()
-    for model in models:
+    for prefix, model in _prefixed(list(models)):
         for name, parameter in model.named_parameters():
             if id(parameter) not in named:
                 named.add(id(parameter))
-                unique = _unique(clean_name(name), type(model).__name__, taken)
+                unique = _unique(prefix + clean_name(name), taken)
                 layers.append(_layer(unique, parameter, id(parameter) in held))
     for key, name in held.items():
         if key not in named:
-            layers.append(_layer(_unique(name, "", taken), parameters[key], True))
+            layers.append(_layer(_unique(name, taken), parameters[key], True))
     return layers
 
 
-def _unique(name: str, owner: str, taken: set[str]) -> str:
-    candidate = name
-    if candidate in taken and owner:
-        candidate = f"{owner}.{name}"
-    number = 2
+def _prefixed(models: list[Any]) -> list[tuple[str, Any]]:
+    """What to put in front of the names of each model: nothing, where no other has a parameter of the same name."""
+    names: list[set[str]] = []
+    seen: set[int] = set()
+    for model in models:
+        fresh = {clean_name(name): id(it) for name, it in model.named_parameters() if id(it) not in seen}
+        names.append(set(fresh))
+        seen.update(fresh.values())
+    classes = [type(model).__name__ for model in models]
+    prefixes = []
+    for index, (model, kind) in enumerate(zip(models, classes, strict=True)):
+        others = (names[other] for other in range(len(models)) if other != index)
+        shared = any(names[index] & other for other in others)
+        number = f"#{classes[:index].count(kind) + 1}" if classes.count(kind) > 1 else ""
+        prefixes.append((f"{kind}{number}." if shared else "", model))
+    return prefixes
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    candidate, number = name, 1
     while candidate in taken:
         number += 1
         candidate = f"{name}#{number}"

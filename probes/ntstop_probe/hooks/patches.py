@@ -6,8 +6,9 @@ torch offers to everyone. If somebody has wrapped our wrapper meanwhile, it stay
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,10 +78,31 @@ REPLACEMENTS = (
     Replacement("torch.nn.modules.module", "Module.zero_grad", "zero_grad", "the same, where the model is asked to"),
 )
 
+WHILE_CLIPPING = Replacement(
+    "torch",
+    "_foreach_norm",
+    "captured",
+    "the norms of single gradients that clipping takes on its way; only while it measures, in a step that is looked at",
+)
+"""The one that is not there all the time: `replaced` puts it in and back again."""
+
 REGISTRATIONS = (
     Registration("register_optimizer_step_pre_hook", "optimizer_pre", "when an optimizer begins to step"),
     Registration("register_optimizer_step_post_hook", "optimizer_post", "when an optimizer has stepped"),
 )
+
+
+@contextlib.contextmanager
+def replaced(entry: Replacement, replacement: Callable[..., Any]) -> Iterator[None]:
+    """`replacement` stands in the place of `entry`, a plain function of its module, for the time being."""
+    module = importlib.import_module(entry.module)
+    original = getattr(module, entry.attribute)
+    setattr(module, entry.attribute, replacement)
+    try:
+        yield
+    finally:
+        if getattr(module, entry.attribute) is replacement:
+            setattr(module, entry.attribute, original)
 
 
 class Patched:
