@@ -14,7 +14,19 @@ from .lines import Entry, LinesPane
 
 def probe_entries(session: Session, process: ProcessState) -> list[Entry]:
     """The lines on the probe and on the reading of what it wrote."""
-    return [*_probe(process), *_reading(session, process)]
+    return [*_standing(process), *_probe(process), *_reading(session, process)]
+
+
+def _standing(process: ProcessState) -> Iterator[Entry]:
+    """Where a run stands that does not go on: the phase, since when, and the stacks of its last heartbeat."""
+    beat = process.heartbeat
+    if beat is None or process.standing is None:
+        return
+    phase, age = process.standing
+    yield Entry("stands in", f"{phase}, for {duration(age)}", Ink.WARNING)
+    for stack in beat.stacks:
+        for place, frame in enumerate(reversed(stack.frames)):
+            yield Entry("" if place else stack.thread, frame, Ink.TEXT if place else Ink.STRONG)
 
 
 def _probe(process: ProcessState) -> Iterator[Entry]:
