@@ -11,10 +11,13 @@ from .levels import Block, Levels, lowest, pooled
 
 POINTS = 32
 """A curve of fewer points is too short for "stuck"."""
-STRETCHES = ((1 / 8, 24), (1 / 25, 40))
-"""Late stretches that are looked at, each a share of the run and at least so many points. 1/25 leaves a fifth of the
-5 % of a run within which it should be told. The excursions of healthy runs that came back by themselves lasted 30
-points at most without coming down (wmt_glu_tanh, AlgoPerf logs); 24 are enough only while that is an eighth of it."""
+STRETCHES = ((1 / 8, 24, 1.0), (1 / 25, 40, 1.0))
+"""Late stretches that are looked at: a share of the run, at least so many points, and how many times the usual errors
+they must lie over the best. 1/25 leaves a fifth of the 5 % of a run within which it should be told. Excursions of
+healthy runs that came back by themselves lasted 30 points at most without coming down (wmt_glu_tanh, AlgoPerf logs); 24
+are enough only while that is an eighth of the run."""
+GRADUAL = (1 / 25, 16, 1.25)
+"""And this one where there is no spike: every healthy excursion of 12 to 24 points began with one."""
 RISE = threshold(
     "divergence.rise",
     0.05,
@@ -45,18 +48,24 @@ AS_HIGH = 0.75
 
 
 def regressed(
-    levels: Levels, initial: float, *, least: float = RISE.value, errors: float = Z.value
+    levels: Levels,
+    initial: float,
+    *,
+    sudden: bool = True,
+    least: float = RISE.value,
+    errors: float = Z.value,
 ) -> Divergence | None:
     """The loss was better in its best eighth than in a whole late stretch; None when not, or too early to say.
 
     `least` is relative to the best level for losses that stay positive, to the descent from `initial` otherwise.
+    `sudden`: there is a spike, or has just been one.
     """
     if levels.count < POINTS:
         return None
     blocks = levels.blocks
-    for share, points in STRETCHES:
+    for share, points, strict in STRETCHES if sudden else (*STRETCHES, GRADUAL):
         late = max(math.ceil(share * len(blocks)), math.ceil(points / levels.size), 4)
-        found = _stuck(blocks, late, levels.origin, initial, least, errors)
+        found = _stuck(blocks, late, levels.origin, initial, least, strict * errors)
         if found is not None:
             return found
     return None

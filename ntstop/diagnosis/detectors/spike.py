@@ -85,6 +85,8 @@ class SpikeDetector:
     def __init__(self, z: float = HIGH_Z.value, rise: float = HIGH_RISE.value, linger: int = int(LINGER.value)) -> None:
         self._z, self._rise, self._linger = z, math.log1p(rise), linger
         self._seen = 0
+        self._ended = -math.inf
+        """How many points had been seen when the last spike was over."""
         self._early: list[float] = []
         """The first points of the open spike, at most `RECENT`."""
         self._baseline = Baseline()
@@ -96,6 +98,11 @@ class SpikeDetector:
         self._calm = 0
         self._recent: deque[float] = deque(maxlen=RECENT)
         self.spike: Spike | None = None
+
+    @property
+    def shaken(self) -> bool:
+        """Whether a spike is open, or has been shorter ago than one may last."""
+        return self.spike is not None or self._seen - self._ended < self._linger
 
     @property
     def logs(self) -> bool:
@@ -223,6 +230,7 @@ class SpikeDetector:
         if self._calm >= CALM_RUN:
             spike.state = "recovered"
             self.spike = None
+            self._ended = self._seen
             for recent in list(self._recent)[-CALM_RUN:]:
                 self._push(recent)
             return spike

@@ -269,7 +269,13 @@ class LossCurveRule(Rule):
         if muted:
             return
         value = context.value
-        fell_back = regressed.regressed(levels, initial, least=value(regressed.RISE), errors=value(regressed.Z))
+        fell_back = regressed.regressed(
+            levels,
+            initial,
+            sudden=self._spike.shaken,
+            least=value(regressed.RISE),
+            errors=value(regressed.Z),
+        )
         if fell_back is not None:
             if self._worse is not None:
                 context.fold("divergence", since=self._worse.first_step)
