@@ -81,8 +81,8 @@ class Session:
         """How the reading goes; replaced, never changed."""
         self.entry: runs.RunEntry | None = None
         """The evidence on whether the run lives, about a second old; replaced, never changed. None before the first."""
-        self._renew: Callable[[], Diagnosis] = renew or (Engine if engine is None else type(engine))
-        self._engine: Diagnosis = self._renew() if engine is None else engine
+        self.renew: Callable[[], Diagnosis] = renew or (Engine if engine is None else type(engine))
+        self._engine: Diagnosis = self.renew() if engine is None else engine
         self.path, self._source = _open(target)
         self.zoom = Zoom(self.path if isinstance(self._source, RunSource) else None, self._touch)
         """Looks at curves and layers as finely as the recording has them. Under `lock`, as all else."""
@@ -150,10 +150,14 @@ class Session:
         self._thread = threading.Thread(target=self._run, name="ntstop-reader", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop reading; waits for the thread, 2 seconds at most."""
+    def end(self) -> None:
+        """Stop reading, without waiting for the thread."""
         self._stop.set()
         self.zoom.close()
+
+    def stop(self) -> None:
+        """Stop reading; waits for the thread, 2 seconds at most."""
+        self.end()
         if self._thread is not None:
             self._thread.join(2.0)
 
@@ -255,7 +259,7 @@ class Session:
     def _rebuild(self, replay: ReplaySource, arrivals: list[Arrival]) -> None:
         """Apply; after a step back to what nobody sees yet, for a curve that grows again from nothing is no picture."""
         if replay.rewound():
-            self._rebuilt = RunState(), self._renew()
+            self._rebuilt = RunState(), self.renew()
         if self._rebuilt is None:
             self._apply(arrivals)
             return

@@ -18,6 +18,7 @@ def key(keys: str, action: str, hint: str, help: str, *, show: bool = False, dis
 APP: list[BindingType] = [
     key("q,ctrl+c", "leave", "quit", "quit the viewer; the training goes on", show=True, display="q"),
     key("question_mark", "help", "help", "this help", show=True, display="?"),
+    key("R", "runs", "runs", "the runs of this machine: look at another one, or lay it over", show=True),
     key("p", "picture", "picture", "save the screen as SVG and text in the current folder"),
     key("t", "next_theme", "theme", "next theme: dark, light, the terminal's own colours"),
     *(
@@ -146,6 +147,18 @@ CARD: list[BindingType] = [
 NOTE: list[BindingType] = [
     key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
     key("ctrl+r", "take_back", "take back", "it is not acknowledged any more"),
+]
+
+RUNS: list[BindingType] = [
+    key("up", "row(-1)", "", "another run; page keys, home and end go further", display="↑↓"),
+    key("down", "row(1)", "", ""),
+    key("pageup", "row(-10)", "", ""),
+    key("pagedown", "row(10)", "", ""),
+    key("home", "row(-1000000)", "", ""),
+    key("end", "row(1000000)", "", ""),
+    key("enter", "switch", "look", "look at this run", show=True),
+    key("o", "overlay", "overlay", "lay this run over those that are shown, or no longer", show=True),
+    key("escape,q,R", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
 ]
 
 LAYER_OUT: list[BindingType] = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 from ..curves.buckets import Buckets
 from ..curves.matrix import MatrixWindow
 from ..diagnosis.finding import Finding
+from ..launch import OUTPUT_FILE
 from ..run.names import TRAIN_NAMES
 from ..run.process import ProcessState
 from ..session import Session
+from .colours import PLACES, ColourBook
 from .marks import markers_of
 from .raster.spec import Marker
 from .view import StepView
@@ -73,6 +76,8 @@ class Workspace:
         self.output_path = output_path
         """Where the job's own output goes."""
         self.view = StepView()
+        self.book = ColourBook()
+        """Colour and sign of each run and curve."""
         self.findings: Sequence[Finding] = ()
         """Copies of the first run's findings."""
         self.notes: Mapping[str, str] = {}
@@ -85,6 +90,53 @@ class Workspace:
     def session(self) -> Session:
         """The run that the screens are about."""
         return self.runs[0].session
+
+    def switch(self, path: Path) -> str:
+        """Look at the run in this folder alone; why that cannot be, "" when it can. Raises `SourceError`."""
+        if self.session.path is None:
+            return "what has no folder could not be opened again"
+        known = next((shown for shown in self.runs if shown.session.path == path), None)
+        kept = known or Shown(self._open(path), path.name)
+        for shown in self.runs:
+            if shown is not kept:
+                self._let_go(shown)
+        output = path / OUTPUT_FILE
+        self.runs, self.title, self._chosen = [kept], None, None
+        self.output_path = str(output) if output.exists() else None
+        self.view.span = self.view.end = self.view.cursor = self.view.frozen = None
+        return ""
+
+    def toggle(self, path: Path) -> str:
+        """Lay the run in this folder over the others, or no longer; why that cannot be, "" when it can."""
+        place = next((place for place, shown in enumerate(self.runs) if shown.session.path == path), None)
+        if place == 0:
+            return "this is the run that others are laid over"
+        if place is not None:
+            self._let_go(self.runs.pop(place))
+        elif len(self.runs) >= PLACES:
+            return f"{PLACES} runs at most are told apart on one axis"
+        else:
+            self.runs = [self._named(shown) for shown in self.runs] + [Shown(self._open(path), path.name)]
+        return ""
+
+    def close(self) -> None:
+        """Read nothing any more."""
+        for shown in self.runs:
+            self._let_go(shown)
+
+    def _open(self, path: Path) -> Session:
+        session = Session(path, renew=self.session.renew)
+        session.start()
+        return session
+
+    def _let_go(self, shown: Shown) -> None:
+        """Read it no more; who looks at it again opens it again."""
+        if shown.session.path is not None:
+            shown.session.end()
+
+    def _named(self, shown: Shown) -> Shown:
+        path = shown.session.path
+        return shown if shown.name else replace(shown, name=path.name if path else shown.session.state.run or "run")
 
     @property
     def version(self) -> int:

@@ -25,7 +25,7 @@ class CurvesScreen(RunScreen):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
-        self.pane = CurvesPane(id="curves")
+        self.pane = CurvesPane(workspace.book, id="curves")
         # Who opens several runs wants to see first of all whose loss is lower.
         self.pane.choice.is_large = len(workspace.runs) > 1
         self.filter = Input(id="filter", placeholder="words of a name", compact=True, select_on_focus=False)

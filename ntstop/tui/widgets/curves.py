@@ -41,7 +41,7 @@ class CurvesPane(Pane):
     )
     BINDINGS: ClassVar = bindings.CURVES_PANE
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, book: ColourBook, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.grid = ChartGrid()
         self.choice = CurveChoice()
@@ -50,7 +50,7 @@ class CurvesPane(Pane):
         self.shown: list[str] = []
         self.runs: Sequence[tuple[str, int]] = ()
         """Name and place in the book of each run."""
-        self.book = ColourBook()
+        self.book = book
         self._cells: list[Cell] = []
         self._shape = Geometry(1, 1)
         self._keys: dict[int, Hashable] = {}
@@ -105,7 +105,7 @@ class CurvesPane(Pane):
     def _learn_names(self, look: Look) -> None:
         """The names there are, where some have come since or the choice has changed."""
         choice = self.choice
-        sizes = tuple(len(process.series) for _, process in look.runs)
+        sizes = tuple((id(shown), len(process.series)) for shown, process in look.runs)
         known = sizes, choice.filter, choice.order, choice.is_reversed, tuple(choice.pinned)
         if known == self._known and choice.order != "newest":
             return
@@ -150,7 +150,7 @@ class CurvesPane(Pane):
         overlaid = tuple(choice.overlaid) if choice.is_large else name in choice.overlaid
         return (
             name, frame.axis, frame.x_range, look.view.key, self.is_difference, self._shape, self._margin, overlaid,
-            name in choice.pinned, name == choice.chosen, len(frame.lanes),
+            name in choice.pinned, name == choice.chosen, tuple(id(lane.shown) for lane in frame.lanes),
         )  # fmt: skip
 
     def _cell(self, name: str, place: int, frame: Frame, look: Look) -> Cell:

@@ -1,0 +1,174 @@
+"""The runs of this machine, over the screen: look at another one, or lay it over those that are shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from ...runlist import CELLS, Listed, RunList
+from ...sources.base import SourceError
+from ...sparkline import spark
+from ...text import clip, count, duration, number, rate, safe
+from .. import bindings
+from ..facts import GLYPHS
+from ..raster.ink import Ink, line
+from ..raster.labels import mark_of
+from ..raster.picture import Picture
+from ..raster.table import Cell, Column, draw_table
+from ..styles.paint import glyphs_of
+from ..widgets.chart import PictureWidget
+from ..widgets.findings import INKS, WORDS
+from ..widgets.pane import is_ascii
+from ..workspace import Workspace
+
+_LOOK = 0.5
+"""Seconds between two looks at the list."""
+
+COLUMNS = (
+    Column("", 1, keep=9, right=False),
+    Column("state", 10, keep=8, right=False),
+    Column("run", 0, keep=9, least=14, right=False),
+    Column("step", 10, keep=7),
+    Column("loss", 7, keep=6),
+    Column("curve", CELLS, keep=5, right=False),
+    Column("rate", 8, keep=3),
+    Column("age", 7, keep=4),
+    Column("newest finding", 22, keep=5, right=False),
+)
+
+
+class RunRows(PictureWidget):
+    """The list as it stands."""
+
+    def __init__(self, workspace: Workspace, listed: RunList) -> None:
+        super().__init__(id="run-rows")
+        self.workspace, self.source = workspace, listed
+        self.rows: Sequence[Listed] = ()
+        self.chosen: Path | None = None
+        self.top = 0
+
+    @property
+    def place(self) -> int:
+        """Index of the chosen row; the run that is looked at, where none was chosen."""
+        path = self.chosen or self.workspace.session.path
+        return next((place for place, row in enumerate(self.rows) if row.entry.path == path), 0)
+
+    def draw(self, width: int, height: int) -> Picture:
+        """The rows in view."""
+        place, room = self.place, max(height - 1, 1)
+        self.top = min(max(self.top, place - room + 1, 0), place)
+        return draw_table(
+            COLUMNS,
+            len(self.rows),
+            lambda index: self.cells(self.rows[index]),
+            width,
+            height,
+            top=self.top,
+            chosen=place,
+            empty=self.source.problem or ("no runs yet" if self.source.version else "looking for runs"),
+            ascii_only=is_ascii(self.app),
+        )
+
+    def cells(self, row: Listed) -> list[Cell]:
+        """What stands in each column."""
+        entry, gist, plain = row.entry, row.gist, is_ascii(self.app)
+        glyph, plain_glyph, ink = GLYPHS.get(entry.state, ("◌", "o", Ink.DIM))
+        finding = Cell("", Ink.DIM)
+        if gist is not None and gist.severity:
+            sign, plain_sign, _ = WORDS[gist.severity]
+            finding = Cell(f"{plain_sign if plain else sign} {gist.kind}", INKS[gist.severity])
+        name = entry.id + (f"  {safe(entry.title)}" if entry.title else "")
+        age = None if entry.started is None else max(0.0, time.time() - entry.started)
+        return [
+            self._sign(entry.path),
+            Cell(f"{plain_glyph if plain else glyph} {entry.state}", ink),
+            Cell(clip(entry.problem or name, 200), Ink.STRONG if entry.active else Ink.TEXT),
+            Cell(count(entry.last_step)),
+            Cell(number(entry.last_loss)),
+            Cell(spark(gist.loss, CELLS, plain) if gist is not None else "", Ink.LINE_0),
+            Cell(rate(entry.rate) if entry.active else ""),
+            Cell(duration(age), Ink.DIM),
+            finding,
+        ]
+
+    def _sign(self, path: Path) -> Cell:
+        shown = next((shown for shown in self.workspace.runs if shown.session.path == path), None)
+        if shown is None:
+            return Cell("")
+        if len(self.workspace.runs) == 1:
+            return Cell("*" if is_ascii(self.app) else "●", Ink.STRONG)
+        place = self.workspace.book.of(shown.name)
+        return Cell(mark_of(place, glyphs_of(self.app)), line(place))
+
+
+class RunsScreen(ModalScreen[None]):
+    """Drawn over the screen; it is live while it is open."""
+
+    BINDINGS: ClassVar = bindings.RUNS
+    TITLE = "runs"
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__()
+        self.workspace = workspace
+        self.source = RunList(workspace.session.renew)
+        self.rows = RunRows(workspace, self.source)
+        self._version = -1
+
+    def compose(self) -> ComposeResult:
+        """A frame with the rows in it."""
+        with Vertical(id="runs") as frame:
+            frame.border_title = "runs"
+            frame.border_subtitle = "enter: look at it   o: lay it over, or no longer   esc: back"
+            yield self.rows
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self.source.start()
+        self.set_interval(_LOOK, self.look)
+
+    def on_unmount(self) -> None:
+        """Look no more."""
+        self.source.stop()
+
+    def look(self) -> None:
+        """Show what is new."""
+        if self.source.version != self._version:
+            self._version, self.rows.rows = self.source.version, self.source.listed
+            self.rows.redraw()
+
+    def action_row(self, offset: int) -> None:
+        """Another run."""
+        rows = self.rows.rows
+        if rows:
+            place = min(max(self.rows.place + offset, 0), len(rows) - 1)
+            self.rows.chosen = rows[place].entry.path
+            self.rows.redraw()
+
+    def action_switch(self) -> None:
+        """Look at the chosen run instead of those that are shown."""
+        if self.rows.rows:
+            entry = self.rows.rows[self.rows.place].entry
+            if self._tried(lambda: self.workspace.switch(entry.path)):
+                self.app.pop_screen()
+
+    def action_overlay(self) -> None:
+        """Lay the chosen run over those that are shown, or no longer."""
+        if self.rows.rows:
+            entry = self.rows.rows[self.rows.place].entry
+            self._tried(lambda: self.workspace.toggle(entry.path))
+            self.rows.redraw()
+
+    def _tried(self, act: Callable[[], str]) -> bool:
+        try:
+            why = act()
+        except SourceError as error:
+            why = str(error)
+        if why:
+            self.app.notify(why, timeout=4)
+        return not why
