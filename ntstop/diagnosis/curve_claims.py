@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .detectors.chance import ClassLevels, levels_of_k, near
 from .detectors.constant import Constant
 from .detectors.divergence import Divergence
 from .detectors.evaluations import Worse
@@ -12,6 +13,10 @@ from .detectors.unlearned import Unlearned
 from .evidence import jump_evidence, point, rate_evidence, trajectory
 from .finding import Claim, Evidence, Severity
 
+CHANCE = 0.05
+"""How near a loss must be to ln K to be that of a guess."""
+TWICE = 0.04
+"""How near to the floor of two softmaxes: they come close to it and never quite reach it."""
 END_SHARE = 0.9
 """From here on a run is at the end of its schedule: a flat loss is what one expects."""
 
@@ -124,6 +129,8 @@ def both_rose(name: str, found: Worse, training: str, levels: tuple[float, float
 
 def never_learned(name: str, found: Unlearned, rate: RateWatch) -> Claim:
     """A loss that has not left its start."""
+    levels = levels_of_k(found.initial)
+    guess = levels is not None and near(found.level, levels.chance, CHANCE)
     return Claim(
         symptom=(
             f"{name} has not come down in {found.points:,} points: {found.initial:.4g} at the start, "
@@ -135,7 +142,8 @@ def never_learned(name: str, found: Unlearned, rate: RateWatch) -> Claim:
             else "The updates do not lead downhill: a rate far too high or too low, labels that do not belong to their "
             "inputs, inputs that are constant or not normalized, or a loss that is cut from the model (detach, "
             "no_grad, argmax)."
-        ),
+        )
+        + (f" It is a guess among {levels.classes} classes (ln K)." if levels is not None and guess else ""),
         fix=(
             "Look at the scheduler: what it multiplies the rate with, and whether it is stepped."
             if rate.last == 0.0
@@ -150,9 +158,10 @@ def never_learned(name: str, found: Unlearned, rate: RateWatch) -> Claim:
             point(name, found.initial_x, found.initial, "start"),
             Evidence(f"best stretch so far: {found.best:.4g}", name, found.last_x, found.best),
             point(name, found.last_x, found.level, "now"),
+            *(_levels_evidence(levels, found.last_x) if levels is not None and guess else ()),
             *rate_evidence(rate, found.last_x),
         ],
-        open_questions=["What loss does a constant prediction give (ln of the number of classes)?"],
+        open_questions=[] if guess else ["What loss does a constant prediction give (ln of the number of classes)?"],
     )
 
 
@@ -193,17 +202,23 @@ def plateau(name: str, found: Plateau, rate: RateWatch, total_steps: int | None)
     share = abs(found.move) / max(abs(found.level), 1e-12)
     left = f", {max(0, total_steps - found.last_x):,} steps are left" if total_steps is not None else ""
     known = f"; the rate is {rate.last:.3g}" if rate.last is not None else ""
+    levels = levels_of_k(found.initial)
+    twice = levels is not None and near(found.level, levels.softmax_twice, TWICE)
     return Claim(
         symptom=f"smoothed {name} moved {share:.1%} in {steps:,} steps, at {found.level:.4g}{known}{left}",
         hypothesis=(
             "The schedule has come to its end."
             if rate.near_zero
+            else _softmax_twice(levels)
+            if levels is not None and twice
             else "At this rate and batch size the noise of the gradient balances the descent; or the model has learned "
             "what this data and capacity allow."
         ),
         fix=(
-            "Nothing to gain from more steps at this rate: stop, or start the decay now (rate ×0.1) and see whether "
-            "the loss drops within a tenth of the flat stretch."
+            "Give the loss the logits: take the softmax out of the model (or use NLLLoss on log_softmax)."
+            if twice
+            else "Nothing to gain from more steps at this rate: stop, or start the decay now (rate ×0.1) and see "
+            "whether the loss drops within a tenth of the flat stretch."
         ),
         confidence=(
             "medium: the 95 % interval of the Theil–Sen slope includes 0 and its ends are small. A validation metric "
@@ -219,7 +234,29 @@ def plateau(name: str, found: Plateau, rate: RateWatch, total_steps: int | None)
                 basis="estimated",
             ),
             Evidence(f"descent before it: {found.initial:.4g} to {found.level:.4g}", name, found.first_x, found.level),
+            *(_levels_evidence(levels, found.last_x) if levels is not None and twice else ()),
             *rate_evidence(rate, found.last_x),
         ],
         open_questions=["Does the validation loss still move?", "Is the loss at the entropy of the data?"],
     )
+
+
+def _softmax_twice(levels: ClassLevels) -> str:
+    return (
+        f"The softmax is applied twice: with {levels.classes} classes such a loss cannot fall below ln(e + K - 1) - 1, "
+        f"{levels.softmax_twice:.4g}, which is where it stands."
+    )
+
+
+def _levels_evidence(levels: ClassLevels, x: int) -> list[Evidence]:
+    """What the number of classes says, which is itself read from the first loss."""
+    return [
+        Evidence(f"ln {levels.classes} = {levels.chance:.4g}: a guess", "loss", x, levels.chance, basis="estimated"),
+        Evidence(
+            f"floor of two softmaxes for {levels.classes} classes: {levels.softmax_twice:.4g}",
+            "loss",
+            x,
+            levels.softmax_twice,
+            basis="estimated",
+        ),
+    ]

@@ -25,7 +25,7 @@ EXPLAINS: Final[dict[str, tuple[str, ...]]] = {
     "lr-zero": ("params-not-updating", "plateau", "never-learned", "update-ratio-low", "frozen-layers"),
     "lr-jump": (
         "divergence", "loss-spike", "plateau", "never-learned", "exploding-gradients", "update-ratio-high",
-        "dead-layer", "vanishing-gradients",
+        "dead-layer", "vanishing-gradients", "nonfinite-loss", "nonfinite-grad",
     ),
     "gradient-accumulating": (
         "divergence", "loss-spike", "exploding-gradients", "plateau", "never-learned", "update-ratio-high",
@@ -35,13 +35,17 @@ EXPLAINS: Final[dict[str, tuple[str, ...]]] = {
     "exploding-gradients": ("loss-spike", "update-ratio-high"),
     "update-ratio-high": (
         "loss-spike", "divergence", "plateau", "never-learned", "exploding-gradients", "dead-layer",
-        "vanishing-gradients",
+        "vanishing-gradients", "nonfinite-loss", "nonfinite-grad",
     ),
+    "update-ratio-low": ("plateau", "never-learned"),
     "leakage-suspect": ("overfit", "early-stop"),
     "overfit": ("early-stop",),
     "input-bound": ("gpu-underutilized", "step-time-regression"),
     "transfer-bound": ("gpu-underutilized",),
     "recompile-storm": ("step-time-regression",),
+    "straggler": ("input-bound", "step-time-regression"),
+    "resume-discontinuity": ("lr-jump", "divergence", "loss-spike", "plateau"),
+    "step-rewind": ("divergence", "loss-spike", "resume-discontinuity"),
     "thermal-throttle": ("step-time-regression", "straggler"),
     "memory-growth": ("oom-risk",),
     "fragmentation": ("oom-risk",),

@@ -67,6 +67,9 @@ WARM_UP: Final = 20
 """Points at the start in which the rate may do anything."""
 RESUME: Final = 200
 """Points after a resume in which the rate is compared with what it was before."""
+AFTERMATH: Final = 1000
+AFTERMATH_SHARE: Final = 0.05
+"""Steps, and share of the run so far, in which what begins may follow from a jump."""
 LOGS: Final = 5
 """Logged rates in a row that differ by the same factor."""
 KEPT: Final = 8
@@ -88,7 +91,8 @@ class RateRule(Rule):
         self._before_resume: tuple[int, float] | None = None
         """Step and rate where the run was taken up again, while that is compared."""
         self._since_resume = 0
-        self._restarted: Finding | None = None
+        self._jumps: list[Finding] = []
+        """That explain what happens now."""
 
     def steps(self, block: StepBlock) -> None:
         rates = block.rates
@@ -100,6 +104,8 @@ class RateRule(Rule):
             x, rates = known(read, x)
         for leap in self._watch.add(x, rates):
             self._leapt(leap)
+        if self._jumps:
+            self._settle_jumps()
         if self._before_resume is not None:
             self._compare(x, rates)
         self._judge_zero()
@@ -148,16 +154,27 @@ class RateRule(Rule):
             return
         # A leap off the first level of a run may be a warm-up in stages: then the loss does not mind.
         severity: Severity = "warning" if leap.settled else "info"
-        context.open(
-            LR_JUMP.name,
-            _leap_claim(leap),
-            severity=severity,
-            area=LR_JUMP.area,
-            failure_mode="optimization",
-            where="lr",
-            first_x=min(leap.x0 + context.stride, leap.x),
-            last_x=leap.x,
+        self._jumps.append(
+            context.open(
+                LR_JUMP.name,
+                _leap_claim(leap),
+                severity=severity,
+                area=LR_JUMP.area,
+                failure_mode="optimization",
+                where="lr",
+                first_x=min(leap.x0 + context.stride, leap.x),
+                last_x=leap.x,
+            )
         )
+
+    def _settle_jumps(self) -> None:
+        """What begins long after a jump is not explained by it any more."""
+        context = self.context
+        age = max(AFTERMATH, AFTERMATH_SHARE * context.steps) * context.stride
+        for finding in [finding for finding in self._jumps if context.last_x - finding.last_step > age]:
+            finding.resolve(finding.last_step)
+            self._jumps.remove(finding)
+            context.book.changed()
 
     def _compare(self, x: Sequence[int], rates: NDArray[np.float64]) -> None:
         assert self._before_resume is not None
@@ -165,15 +182,18 @@ class RateRule(Rule):
         self._since_resume += len(rates)
         over = np.flatnonzero(rates >= self._leap * before) if before > 0.0 else np.array([], np.int64)
         if len(over):
-            first = x[int(over[0])]
-            self.context.open(
-                LR_JUMP.name,
-                _resume_claim(at, before, first, float(rates[over[0]])),
-                severity="warning",
-                area="checkpoint/recovery",
-                failure_mode="optimization",
-                where="resume",
-                first_x=first,
+            # Without a global step a new process counts from 0: it is dated where the run was taken up.
+            first = at + 1 if isinstance(x, range) and x[0] <= at else x[int(over[0])]
+            self._jumps.append(
+                self.context.open(
+                    LR_JUMP.name,
+                    _resume_claim(at, before, first, float(rates[over[0]])),
+                    severity="warning",
+                    area="checkpoint/recovery",
+                    failure_mode="optimization",
+                    where="resume",
+                    first_x=first,
+                )
             )
         if len(over) or self._since_resume >= RESUME:
             self._before_resume = None
