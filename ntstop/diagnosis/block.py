@@ -89,6 +89,11 @@ class StepBlock:
             return None
         return cls(record, None if record.step is None else wire.unpack(record.step))
 
+    @property
+    def numbered(self) -> bool:
+        """The job numbers its steps itself."""
+        return self._steps is not None
+
     @cached_property
     def x(self) -> Sequence[int]:
         """The step axis: the job's global step where known, else the ordinal."""

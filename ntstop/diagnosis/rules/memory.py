@@ -8,7 +8,7 @@ from typing import Final
 from ntstop_probe import wire
 
 from ..catalogue import Area, kind
-from ..context import Context
+from ..context import Context, StepBlock
 from ..detectors.drift import Drift, DriftDetector
 from ..evidence import seconds
 from ..finding import Claim, Evidence, Finding, Severity
@@ -86,15 +86,20 @@ class GrowthRule(Rule):
         self._findings: dict[str, Finding] = {}
         self._misses: dict[str, int] = {}
         self._began: float | None = None
+        self._steps = 0
+        """Steps of this attempt."""
         self._children = 0
         self._totals: dict[int, int] = {}
 
     def resumed(self) -> None:
         for drift in self._drifts.values():
             drift.clear()
-        self._began = None
+        self._began, self._steps = None, 0
         for where in list(self._findings):
             self._end(where, "a new attempt took over")
+
+    def steps(self, block: StepBlock) -> None:
+        self._steps += block.count
 
     def device(self, device: wire.Device) -> None:
         if device.memory_total is not None:
@@ -127,10 +132,10 @@ class GrowthRule(Rule):
             self._look(f"GPU {allocator.index}", allocator.t, allocator.allocated, room)
 
     def _settled(self, t: float) -> bool:
-        if self.context.last_ordinal < SETTLE_STEPS:
+        if self._steps < SETTLE_STEPS:
             return False
         self._began = t if self._began is None else self._began
-        return t - self._began >= SETTLE_SECONDS or self.context.last_ordinal >= 4 * SETTLE_STEPS
+        return t - self._began >= SETTLE_SECONDS or self._steps >= 4 * SETTLE_STEPS
 
     def _look(self, where: str, t: float, value: float, room: float | None) -> None:
         detector = self._drifts.setdefault(where, DriftDetector())
