@@ -11,10 +11,12 @@ from ntstop_probe.wire import PROTOCOL, Frame
 from .base import Arrival, removed_layers
 from .decoding import Decoder
 from .segments import ProcessRecording
-from .sequencer import Sequencer
+from .sequencer import MOST_HELD, Sequencer
 
 SILENCE = 2.5
 """Seconds without a frame from the socket until the recording is followed: a heartbeat comes every second."""
+_HELD_AT_FIRST = 64
+"""Frames that are kept while the recording is still read: it has them too, but for those a full disk has refused."""
 _LOOK_FIRST = 0.05
 _LOOK_LAST = 1.0
 """Seconds between two looks at the recording, doubling while nothing is found."""
@@ -88,7 +90,7 @@ class Feed:
         """Take in a frame from the socket; a welcome (a frame without records) is only a sign of life."""
         self._heard = now
         if len(frame.payload) > 1:
-            self.sequencer.put(frame)
+            self.sequencer.put(frame, MOST_HELD if self.complete else _HELD_AT_FIRST)
 
     def poll(self, now: float) -> list[Arrival]:
         """The records whose turn it is, about 4 MB of them at most. Raises `SourceError`."""

@@ -225,6 +225,7 @@ class RunSource:
             except zmq.ZMQError as error:
                 self._problem, self.live = f"no live socket: {error}", False
                 return
+        self._subscriber.share(len(self._ordered))
         if self._subscriber.connect(endpoint):
             feed.connected = endpoint
             self._room -= 1

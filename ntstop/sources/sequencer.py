@@ -27,10 +27,10 @@ class Sequencer:
         """Whether frames wait for one that is missing."""
         return bool(self._held) and self._next is not None and self._next not in self._held
 
-    def put(self, frame: Frame) -> None:
-        """Take a frame of the socket in. One that was given out already is forgotten."""
+    def put(self, frame: Frame, most: int = MOST_HELD) -> None:
+        """Take a frame of the socket in, unless `most` wait already. One that was given out already is forgotten."""
         known = self._next is not None and frame.sequence < self._next
-        if not known and (len(self._held) < MOST_HELD or frame.sequence == self._next):
+        if not known and (len(self._held) < most or frame.sequence == self._next):
             self._held[frame.sequence] = frame
 
     def through(self, recorded: list[Frame]) -> list[Frame]:

@@ -18,7 +18,10 @@ from ntstop_probe.wire import (
 )
 
 HIGH_WATER = 4096
-"""Frames that wait for us, for each process; what is beyond is read from its recording."""
+"""Frames that wait for us, for each process at most; what is beyond is read from its recording."""
+_LEAST_WATER = 64
+_ALL_WATER = 131_072
+"""Frames of all processes together, about 100 MB: of a thousand ranks each has 25 s."""
 _BURST = 2048
 
 
@@ -36,6 +39,11 @@ class Subscriber:
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 5000)
         for stream in (STREAM_CORE, STREAM_LAYERS):
             self._socket.setsockopt(zmq.SUBSCRIBE, stream_prefix(stream))
+
+    def share(self, processes: int) -> None:
+        """From now on, connect so that as many processes share the memory for what waits."""
+        water = max(_LEAST_WATER, min(HIGH_WATER, _ALL_WATER // max(1, processes)))
+        self._socket.setsockopt(zmq.RCVHWM, water)
 
     def connect(self, endpoint: str) -> bool:
         """Listen to an ipc endpoint of this host; False when there is nobody to connect to."""

@@ -10,13 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntstop.run.state import RunState
 from ntstop.sources.base import Arrival
+from ntstop.sources.feed import Feed
 from ntstop.sources.live import RunSource
+from ntstop.sources.segments import ProcessRecording
 from ntstop.sources.sequencer import PATIENCE, Sequencer
+from ntstop.sources.subscriber import Subscriber
 from ntstop_probe.live import LiveSocket
 from ntstop_probe.wire import STREAM_CORE, Frame, Layers, Schema, Steps, stream_prefix
 
@@ -330,3 +334,30 @@ def test_a_stream_that_is_heard_from_its_middle_has_a_gap_before() -> None:
     assert [given.sequence for given in sequencer.through([frame(1), frame(2)])] == [1, 2]
     assert [given.sequence for given in sequencer.take(0.0)] == [3]
     assert sequencer.lost == 0
+
+
+def test_what_waits_is_shared_among_the_processes() -> None:
+    subscriber = Subscriber()
+    try:
+        waters = []
+        for processes in (1, 32, 1024, 100_000):
+            subscriber.share(processes)
+            waters.append(subscriber._socket.getsockopt(zmq.RCVHWM))
+        assert waters == [4096, 4096, 128, 64]
+    finally:
+        subscriber.close()
+
+
+def test_a_long_recording_is_read_while_frames_come_and_few_of_them_are_held() -> None:
+    writer = Writer(live=True)
+    feed = Feed(writer.folder)
+    writer.train(0, 3000, block=10)
+    frames = ProcessRecording(writer.folder).read()
+    for frame in frames[100:]:
+        feed.hear(frame, 0.0)
+    assert len(feed.sequencer._held) == 64
+    found: list[int] = []
+    while not feed.complete or found[-1] != frames[-1].sequence:
+        found += [frame.sequence for frame in feed.frames(0.0)]
+    assert found == [frame.sequence for frame in frames] and feed.lost == 0
+    writer.close()
