@@ -12,7 +12,7 @@ from .block import StepBlock, Values
 from .detectors.rate import RateWatch
 from .detectors.stall import StepTimes
 from .finding import Book, Claim, FailureMode, Finding, Severity
-from .folding import CAUSES, EXPLAINS, SLACK, SLACK_STEPS
+from .folding import CAUSES, EXPLAINS, FROM_THE_START, SLACK, SLACK_STEPS, takes_over
 from .thresholds import Threshold, Thresholds
 
 __all__ = ["Context", "LayerSample", "StepBlock"]
@@ -111,13 +111,16 @@ class Context:
         slack = max(SLACK_STEPS * self.stride, int(SLACK * (self.last_x - (self.first_x or 0))))
         for name in CAUSES.get(kind, ()):
             for cause in self.book.find(name, self.writer):
-                if first_x >= cause.first_step - slack:
+                if takes_over(kind, first_x, name, cause.first_step, self.stride):
+                    continue
+                if kind in FROM_THE_START or first_x >= cause.first_step - slack:
                     self.book.explain(cause, finding)
                     return finding
         finding = self.book.add(finding)
         for name in EXPLAINS.get(kind, ()):
             for symptom in self.book.find(name, self.writer):
-                if symptom.first_step >= first_x - slack:
+                together = takes_over(kind, first_x, name, symptom.first_step, self.stride)
+                if together or name in FROM_THE_START or symptom.first_step >= first_x - slack:
                     self.book.explain(finding, symptom)
         return finding
 

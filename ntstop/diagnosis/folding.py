@@ -31,8 +31,10 @@ EXPLAINS: Final[dict[str, tuple[str, ...]]] = {
         "divergence", "loss-spike", "exploding-gradients", "plateau", "never-learned", "update-ratio-high",
     ),
     "vanishing-gradients": ("plateau", "never-learned", "update-ratio-low", "dead-layer"),
-    "dead-layer": ("plateau", "never-learned", "update-ratio-low", "vanishing-gradients"),
-    "exploding-gradients": ("loss-spike", "update-ratio-high"),
+    "dead-layer": (
+        "divergence", "loss-spike", "plateau", "never-learned", "update-ratio-low", "vanishing-gradients",
+    ),
+    "exploding-gradients": ("divergence", "loss-spike", "update-ratio-high"),
     "update-ratio-high": (
         "loss-spike", "divergence", "plateau", "never-learned", "exploding-gradients", "dead-layer",
         "vanishing-gradients", "nonfinite-loss", "nonfinite-grad",
@@ -53,6 +55,13 @@ EXPLAINS: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """Kind to the kinds that follow from it on the same rank, when they begin with it or later."""
 
+GENERAL: Final = frozenset({"divergence"})
+"""Kinds that say what the loss does. Where such a one and another explain each other, the earlier is the cause; of two
+that begin together it is the other one, which says what broke."""
+TOGETHER: Final = 64
+"""Steps within which two begin together: layers are looked at in one of 64 steps and fewer."""
+FROM_THE_START: Final = frozenset({"never-learned"})
+"""Kinds that are dated from the first step, whatever made them so: they may seem to begin before their cause."""
 SLACK: Final = 0.02
 """Share of the steps seen so far by which a symptom may seem to begin before its cause: both are dated by windows."""
 SLACK_STEPS: Final = 5
@@ -63,3 +72,9 @@ CAUSES: Final[dict[str, tuple[str, ...]]] = {
     for symptom in sorted({name for names in EXPLAINS.values() for name in names})
 }
 """The same, the other way round."""
+
+
+def takes_over(kind: str, first: int, general: str, since: int, stride: int) -> bool:
+    """Whether a finding of `kind` from step `first` on is the cause of the open one that would explain it."""
+    mutual = general in EXPLAINS.get(kind, ()) and general in GENERAL
+    return mutual and first <= since + TOGETHER * stride

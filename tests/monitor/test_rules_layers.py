@@ -55,21 +55,21 @@ def test_a_layer_that_is_used_now_and_then_is_not_unreached() -> None:
     assert "frozen-layers" not in kinds(diagnose(script.steps(descent(8)).records))
 
 
-def test_a_head_with_gradients_in_no_optimizer_is_a_warning_and_a_body_a_note() -> None:
+def test_a_head_with_gradients_in_no_optimizer_is_critical_and_a_body_a_note() -> None:
     head = only(diagnose(run(held=[True, True, True, False], grad_norm=[1.0] * 4).records), "frozen-layers")
-    assert (head.severity, head.where) == ("warning", "head") and "in no optimizer" in head.symptom
+    assert (head.severity, head.where) == ("critical", "head") and "in no optimizer" in head.symptom
     body = only(diagnose(run(held=[False, False, False, True], grad_norm=[1.0] * 4).records), "frozen-layers")
     assert body.severity == "info"
 
 
-def test_a_body_that_was_thawed_and_never_given_to_the_optimizer_is_a_warning() -> None:
+def test_a_body_that_was_thawed_and_never_given_to_the_optimizer_is_critical() -> None:
     script = run(frozen=[True, False, False, False], held=[False, True, True, True], grad_norm=[None, 1.0, 1.0, 1.0])
     script.add(schema(id=2, in_optimizer=[False, True, True, True]))
     for step in range(5):
         sample = layers(script.ordinal, script.t, param_norm=[1.0 + step] * 4, grad_norm=[1.0] * 4)
         script.add(type(sample)(2, sample.ordinal, None, sample.t, sample.columns)).steps(descent(8))
     finding = only(diagnose(script.records), "frozen-layers")
-    assert (finding.severity, finding.where) == ("warning", "embed")
+    assert (finding.severity, finding.where) == ("critical", "embed")
 
 
 def test_everything_but_the_norms_frozen_under_a_flat_loss_is_named() -> None:

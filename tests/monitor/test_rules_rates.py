@@ -64,7 +64,8 @@ def test_a_resume_that_starts_the_schedule_anew_is_named() -> None:
     decay = [1e-2 * 0.99**step for step in range(400)]
     script = start().steps(descent(400), rate=decay)
     script.add(wire.Event(t=script.t, kind="load", text="checkpoint.pt", ordinal=400))
-    finding = only(diagnose(script.steps(descent(100), rate=decay[:100]).records), "lr-jump")
+    told = diagnose(script.steps(descent(100), rate=decay[:100]).records).findings
+    (finding,) = [one for card in told for one in (card, *card.explained) if one.kind == "lr-jump"]
     assert (finding.where, finding.area, finding.first_step) == ("resume", "checkpoint/recovery", 400)
 
 

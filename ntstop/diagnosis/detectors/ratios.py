@@ -13,6 +13,7 @@ from .gradflow import Values, numbers
 
 SPARSE = 0.5
 """Share of zeros in a gradient from which most of a layer is not meant to move in a step: an embedding."""
+SMOOTH = 64
 RISEN = 1.5
 """A rate that has since risen by half: the sample belongs to a warm-up."""
 WAIT = 64
@@ -99,3 +100,11 @@ class RatioBand:
         if rate is None or any(known is None for known in rates):
             return True
         return all(known is not None and 0.5 * peak <= known and rate <= RISEN * known for known in rates)
+
+
+def follow(level: float | None, losses: NDArray[np.float64]) -> float:
+    """The smoothed loss after these points: the mean over some `SMOOTH` points."""
+    mean = float(losses.mean())
+    if level is None:
+        return mean
+    return level + (mean - level) * (1.0 - (1.0 - 1.0 / SMOOTH) ** len(losses))

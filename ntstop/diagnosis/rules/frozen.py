@@ -28,7 +28,8 @@ FROZEN = kind(
     "no gradient reaches it, or so much is frozen that the loss stays where it began.",
     detector="requires_grad and membership in an optimizer, by identity of the tensors; the gradients of the layers in "
     "several samples; the loss against its start.",
-    severity="warning; info for a small unused part, and for an input side that is left out of the optimizer while a "
+    severity="critical for a part that was thawed, or lies behind trained ones, and is in no optimizer; warning for "
+    "one without a gradient; info for a small unused part, and for an input side that is left out of the optimizer while a "
     "head is trained. Adapters on a frozen model are none.",
 )
 SAMPLES = threshold(
@@ -156,7 +157,7 @@ class FrozenLayersRule(Rule):
         part = _Part(names, float(sizes[which].sum() / max(1.0, sizes[trained].sum())), int(flow.since[which].min()))
         if why == "unheld":
             output = _output_side(which, flow.live > 0)
-            severity: Severity = "warning" if output or self._thawed.intersection(names) else "info"
+            severity: Severity = "critical" if output or self._thawed.intersection(names) else "info"
             claim = _unheld(part, flow, severity)
         else:
             severity = "warning" if part.share >= self._unused else "info"
@@ -222,13 +223,13 @@ def _unheld(part: _Part, flow: GradientFlow, severity: Severity) -> Claim:
     return Claim(
         symptom=f"{where} gets gradients and is in no optimizer: {part.share:.1%} of the parameters do not move",
         hypothesis="The optimizer was built before this part was created, replaced or thawed."
-        if severity == "warning"
+        if severity == "critical"
         else "Only a later part was given to the optimizer: a head on a fixed model, and its backward is computed in "
         "vain; or the parameters were filtered by mistake.",
         fix=f"Build the optimizer after the model is complete, or optimizer.add_param_group for {where}; if it is to "
         f"stay fixed, {where}.requires_grad_(False) saves its backward.",
         confidence="high that it does not move: compared by identity of the tensors. "
-        + ("Medium" if severity == "warning" else "Low")
+        + ("Medium" if severity == "critical" else "Low")
         + " that it should: an optimizer that has not stepped yet would change it.",
         evidence=[
             Evidence(f"with a gradient, in no optimizer: {listed(part.names)}", "in_optimizer", flow.last_x,

@@ -12,7 +12,7 @@ from ntstop_probe import wire
 from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
 from ..detectors.gradflow import numbers
-from ..detectors.ratios import RISEN, SPARSE, WAIT
+from ..detectors.ratios import RISEN, SPARSE, WAIT, follow
 from ..detectors.scale import Fall, ScaleWatch
 from ..evidence import point
 from ..finding import Claim, Evidence, Finding, Severity
@@ -168,7 +168,7 @@ class UnderflowRule(Rule):
         if len(block.losses) == 1 and (losses := block.losses.array(block.losses.names[0])) is not None:
             if len(self._start) < START:
                 self._start += losses[: START - len(self._start)].tolist()
-            self._level = float(losses.mean())
+            self._level = follow(self._level, losses)
         rates = [rate for rate in block.rate or () if rate is not None]
         while self._waiting and self._waiting[0].ordinal < block.ordinal + block.count:
             self._take(self._waiting.popleft(), rates[0] if rates else self._rate)

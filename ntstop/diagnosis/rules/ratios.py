@@ -14,7 +14,7 @@ from ntstop_probe import wire
 
 from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
-from ..detectors.ratios import RatioBand, Ratios, summarize
+from ..detectors.ratios import RatioBand, Ratios, follow, summarize
 from ..finding import Claim, Evidence, Finding, Severity
 from ..layer_names import is_adapter, is_weight
 from ..thresholds import threshold
@@ -66,6 +66,8 @@ FALLEN: Final = 0.02
 """A loss that has fallen by this share of its start learns all the same."""
 THROWN_OFF: Final = 1.5
 """Times its start that the loss of a block came to: what it had learned (or loaded) was lost, also if it came back."""
+EARLY, FEW = 256, 4
+"""In so many first steps, so many points in a row count."""
 START: Final = 16
 """Losses whose mean is the start."""
 ADAPTERS: Final = 10.0
@@ -99,6 +101,8 @@ class UpdateRatioRule(Rule):
         self._start: list[float] = []
         self._level: float | None = None
         self._worst = 0.0
+        """Of the mean losses of a block, and in the first steps of a few points."""
+        self._seen = 0
         self._findings: dict[str, Finding] = {}
         self._missed: dict[str, int] = {}
 
@@ -159,8 +163,11 @@ class UpdateRatioRule(Rule):
             return
         if len(self._start) < START:
             self._start += losses[: START - len(self._start)].tolist()
-        self._level = float(losses.mean())
-        self._worst = max(self._worst, self._level)
+        self._level = follow(self._level, losses)
+        if self._seen < EARLY and len(losses) >= FEW:
+            self._worst = max(self._worst, float(np.convolve(losses, np.full(FEW, 1 / FEW), "valid").max()))
+        self._worst = max(self._worst, float(losses.mean()))
+        self._seen += len(losses)
 
     def _judge(self, fresh: bool) -> None:
         samples = self._band.samples
@@ -207,8 +214,8 @@ class UpdateRatioRule(Rule):
 
 
 def _began(losses: list[float]) -> float:
-    """Where the loss began; the first ones alone where the next are worse, as a rate that is too high throws it off."""
-    return min(float(np.mean(losses)), float(np.median(losses[:3])))
+    """Where the loss began: the first one alone where the next are worse, as a rate that is too high throws it off."""
+    return min(float(np.mean(losses)), losses[0])
 
 
 WHERE_CLIP: Final = "clip"
