@@ -29,8 +29,8 @@ FROZEN = kind(
     detector="requires_grad and membership in an optimizer, by identity of the tensors; the gradients of the layers in "
     "several samples; the loss against its start.",
     severity="critical for a part that was thawed, or lies behind trained ones, and is in no optimizer; warning for "
-    "one without a gradient; info for a small unused part, and for an input side that is left out of the optimizer while a "
-    "head is trained. Adapters on a frozen model are none.",
+    "one without a gradient; info for a small unused part, and for an input side that is left out of the optimizer "
+    "while a head is trained. Adapters on a frozen model are none.",
 )
 SAMPLES = threshold(
     "frozen-layers.samples",
