@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ntstop.diagnosis.engine import Engine
+from ntstop.diagnosis.rules import Rule
 from ntstop_probe import wire
 
 CURVES = Path(__file__).resolve().parents[3] / "shared" / "curves"
@@ -108,9 +109,15 @@ def records(run: Run, block: int = 1, *, evaluations: bool = True) -> list[wire.
     return made
 
 
-def judge(run: Run, thresholds: Mapping[str, float] | None = None, *, evaluations: bool = True) -> Outcome:
-    """Replay one curve and note what was said, and when first."""
-    engine, alarm, at = Engine(thresholds=thresholds), None, run.step[0]
+def judge(
+    run: Run,
+    thresholds: Mapping[str, float] | None = None,
+    *,
+    evaluations: bool = True,
+    rules: list[type[Rule]] | None = None,
+) -> Outcome:
+    """Replay one curve and note what was said, and when first; by all rules unless told which."""
+    engine, alarm, at = Engine(rules, thresholds=thresholds), None, run.step[0]
     order = ("info", "warning", "critical")
     said: dict[str, str] = {}
     longest, version = 0, -1
