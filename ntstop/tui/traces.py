@@ -45,10 +45,10 @@ class Frame:
     """What lies beyond is not drawn: the picture is stopped there."""
     markers: tuple[Marker, ...] = ()
 
-    @property
-    def width(self) -> float:
-        """Of the axis, as drawn."""
-        return self.x_range[1] - self.x_range[0]
+    def step_at(self, place: float) -> float:
+        """The step of the first run that is drawn at `place`."""
+        first = self.lanes[0].alignment or STEPS
+        return round(first.step(place * self.scale))
 
 
 def axes_of(look: Look) -> list[AxisName]:
@@ -57,11 +57,15 @@ def axes_of(look: Look) -> list[AxisName]:
 
 
 def frame_of(look: Look, axis: AxisName) -> Frame:
-    """The axis of the view: zoomed in, its steps are those of the first run; else it reaches over all runs."""
+    """The axis of the view: zoomed in, its steps are those of the first run; else it reaches over all runs.
+
+    It is the step where the first run has not measured the one that is asked for.
+    """
     view = look.view
     lanes = tuple(_lane(pair, axis) for pair in look.runs)
     first = lanes[0].alignment
     if axis == "step" or first is None:
+        lanes = tuple(_lane(pair, "step") for pair in look.runs)
         return Frame("step", lanes, view.window, cursor=view.cursor, end=view.query[1], markers=tuple(look.markers))
     ends = [lane.alignment.place(_last(lane.process)) for lane in lanes if lane.alignment is not None]
     unit, scale = "", 1.0

@@ -270,6 +270,24 @@ async def test_a_run_that_has_not_measured_the_axis_is_named() -> None:
         await screen.shows("over tokens", "no tokens measured by run-b")
 
 
+async def test_where_the_first_run_has_not_measured_the_axis_all_stay_on_the_step() -> None:
+    base = feed.training(600)
+    async with opened(base, worse(base)) as screen:
+        await screen.press("x", "x")
+        await screen.shows("no tokens measured by run-a")
+        ends = [trace.x[-1] for trace in screen.curves.pane.grid.cells[0].spec.traces]
+        assert ends == pytest.approx([599, 599], abs=5)
+
+
+async def test_a_click_chooses_the_chart_and_puts_the_cursor_there() -> None:
+    async with opened(feed.training(1000)) as screen:
+        grid = screen.curves.pane.grid
+        left, top, width, height = grid.geometry.boxes[4]
+        await screen.pilot.click(grid, offset=(left + width // 2, top + height // 2))
+        await screen.until(lambda: screen.curves.pane.choice.chosen == screen.titles[4], "the fifth is chosen")
+        assert screen.curves.view.cursor is not None and 300 < screen.curves.view.cursor < 800
+
+
 async def test_one_run_has_no_difference_and_says_so() -> None:
     async with opened(feed.training(300)) as screen:
         await screen.press("d")

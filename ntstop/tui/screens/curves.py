@@ -43,10 +43,10 @@ class CurvesScreen(RunScreen):
         return self.pane.grid.dot_columns(0, self.pane.grid.geometry) // 2
 
     def on_cursor_moved(self, event: CursorMoved) -> None:
-        """A click chooses the chart it falls into, and puts the cursor there; on another axis, only the former."""
-        if event.pinned and event.x is not None and self.pane.axis == "step":
-            self.view.show(event.x)
-        self.tick()
+        """A click puts the cursor where it points, on whichever axis."""
+        if event.pinned and event.x is not None and self.pane.frame is not None:
+            self.view.show(self.pane.frame.step_at(event.x))
+            self.tick()
 
     def on_click(self, event: events.Click) -> None:
         """Choose the chart that was clicked."""

@@ -26,6 +26,8 @@ from .pane import Pane, Value, value
 
 AT_A_TIME = 12
 """Of so many charts one is drawn at each turn, so that a screen full of them is no burst."""
+MANY, LEARN_EVERY = 500, 8
+"""From so many curves on new ones are looked for at each eighth look only: some jobs log a name for every step."""
 MOST_MARGIN = 28
 """Cells that labels at the end of curves may take."""
 
@@ -54,7 +56,10 @@ class CurvesPane(Pane):
         self._cells: list[Cell] = []
         self._shape = Geometry(1, 1)
         self._keys: dict[int, Hashable] = {}
-        self._known: Hashable = None
+        self._known: tuple[Hashable, ...] | None = None
+        self._age = 0
+        self.frame: Frame | None = None
+        """The axis as it was drawn last."""
         self._turn = 0
         self._top = 0
         self._margin = 0
@@ -67,7 +72,7 @@ class CurvesPane(Pane):
     def gather(self, look: Look) -> None:
         """The charts whose look has changed, and of the others those whose turn it is."""
         self._learn_names(look)
-        frame = frame_of(look, self.axis)
+        frame = self.frame = frame_of(look, self.axis)
         self._describe(frame, look)
         names = self._page()
         fresh = dict(enumerate(self._cells))
@@ -107,9 +112,13 @@ class CurvesPane(Pane):
         choice = self.choice
         sizes = tuple((id(shown), len(process.series)) for shown, process in look.runs)
         known = sizes, choice.filter, choice.order, choice.is_reversed, tuple(choice.pinned)
-        if known == self._known and choice.order != "newest":
+        self._age += 1
+        is_same = self._known is not None and known[1:] == self._known[1:]
+        is_new = known != self._known and (self._age >= LEARN_EVERY or len(choice.names) < MANY)
+        is_moved = choice.order == "newest" and self._age >= LEARN_EVERY
+        if is_same and not is_new and not is_moved:
             return
-        self._known = known
+        self._known, self._age = known, 0
         choice.names = list(dict.fromkeys(
             name for _, process in look.runs for name, series in process.series.items() if series.last_x is not None
         ))  # fmt: skip
@@ -233,6 +242,9 @@ class CurvesPane(Pane):
             words.append("raw" if view.smoothing == "off" else "strongly smoothed")
         if self.is_difference and self.runs:
             words.append(f"less {self.runs[0][0]}")
-        if lacking := [lane.shown.name for lane in frame.lanes if lane.alignment is None]:
+        lacking = [lane.shown.name for lane in frame.lanes if lane.alignment is None]
+        if frame.axis != self.axis:
+            lacking = [frame.lanes[0].shown.name or "this run"]
+        if lacking:
             words.append(f"no {self.axis} measured by {', '.join(lacking)}")
         self._axis_words = words
