@@ -69,6 +69,7 @@ RUN: list[BindingType] = [
     ),
     key("N", "finding(-1)", "", ""),
     key("enter", "card", "card", "open the card of the finding", show=True, display="enter"),
+    key("D", "dump", "", "where every thread of the job stands, by py-spy; it looks without a pause first"),
     key("a", "acknowledge", "", "acknowledge the finding, with a note that all viewers of the run see"),
     key("escape", "back", "", "clear the cursor; then follow the tail; then show the whole run", display="esc"),
 ]

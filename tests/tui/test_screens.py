@@ -209,3 +209,9 @@ async def test_long_lines_of_the_manifest_scroll(records: list[Record]) -> None:
         await screen.shows("contract")
         await screen.pilot.press("end")
         await screen.shows("4×H100")
+
+
+async def test_stacks_are_not_asked_of_a_job_that_is_not_here(records: list[Record]) -> None:
+    async with opened(records) as screen:
+        await screen.pilot.press("D")
+        await screen.shows("only of a job that runs on this host")

@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from ...diagnosis.report import reproduction_of
+from ...sources.evidence import is_here
 from .. import bindings
 from ..facts import Facts, facts_of, status_parts, tiny_lines, waiting_lines
 from ..layout import is_tiny
@@ -22,6 +23,7 @@ from ..widgets.pane import Pane, is_ascii
 from ..widgets.statusline import StatusLine
 from ..workspace import Look, Workspace
 from .card import CardScreen
+from .dump import DumpScreen
 from .note import NoteScreen
 
 SEEK = 1 / 20
@@ -248,6 +250,19 @@ class RunScreen(Screen[None]):
             with self.workspace.session.lock:
                 how = reproduction_of(self.workspace.session.engine, finding)
             self.app.push_screen(CardScreen(finding, how, self.workspace.session.kept))
+
+    def action_dump(self) -> None:
+        """Show the stacks of the first rank, where it runs on this host."""
+        with self.workspace.session.lock:
+            process = self.workspace.session.state.primary
+            entry = self.workspace.session.entry
+            hello = process.hello if process else None
+        known = [one.info for one in entry.processes if one.state in ("live", "stopped")] if entry else []
+        info = next((info for info in known if info and hello and info.pid == hello.pid and is_here(info)), None)
+        if info is None:
+            self.app.notify("stacks can be asked only of a job that runs on this host", timeout=3)
+        else:
+            self.app.push_screen(DumpScreen(info.pid))
 
     def action_acknowledge(self) -> None:
         """Ask for a note on the chosen finding."""
