@@ -47,6 +47,7 @@ def overview(session: Session) -> str:
             lines.append(f"{'reading':<10} {status.removed}")
         if status.problem:
             lines.append(f"{'reading':<10} {text.safe(status.problem)}")
+        lines += [f"{'off':<10} {text.safe(what)}" for what in session.engine.failed.values()]
         lines += [
             "findings",
             *(f"  {text.safe(line(finding, session.kept.note(finding.id)))}" for finding in session.findings),

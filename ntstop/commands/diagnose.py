@@ -46,6 +46,8 @@ def _diagnose(target: str, source: Path | Source, style: str, options: Options) 
     click.echo(render(target, session, style))
     for what in unread(session):
         click.echo(f"ntstop: {text.safe(target)}: {what}", err=True)
+    for what in session.engine.failed.values():
+        click.echo(f"ntstop: {text.safe(target)}: {text.safe(what)}", err=True)
     options.notify_now(session)
     return exit_code(session.findings)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ntstop.sources.logs.roles import Roles
 from ntstop_probe import wire
@@ -46,6 +46,8 @@ class Engine:
         self._thresholds = Thresholds(thresholds)
         self._roles = roles or Roles()
         self._book = Book()
+        self.failed: dict[str, str] = {}
+        """Names of rules that have failed of themselves and are switched off since, each with a line that says so."""
         self._by_writer: dict[int, _Rank] = {}
         self._ranks: list[_Rank] = []
         self._contexts: list[Context] = []
@@ -72,44 +74,45 @@ class Engine:
                 block = StepBlock.of(record)
                 if block is not None:
                     _advance(context, block)
-                    for rule in rank.rules:
-                        rule.steps(block)
-                    for across in self._across:
-                        across.steps(context, block)
+                    self._tell(rank.rules, "steps", block)
+                    self._tell(self._across, "steps", context, block)
             case wire.Layers():
                 sample = _layer_sample(context, record)
                 if sample is not None:
-                    for rule in rank.rules:
-                        rule.layers(sample)
+                    self._tell(rank.rules, "layers", sample)
+                    self._tell(self._across, "layers", context, sample)
             case wire.Schema():
                 if context.schemas.get(record.id) != record:
                     context.schemas[record.id] = record
-                    for rule in rank.rules:
-                        rule.schema(record)
+                    self._tell(rank.rules, "schema", record)
             case wire.Heartbeat():
-                for rule in rank.rules:
-                    rule.heartbeat(record)
+                self._tell(rank.rules, "heartbeat", record)
+                self._tell(self._across, "heartbeat", context, record)
             case wire.Scalars():
-                for rule in rank.rules:
-                    rule.scalars(record)
+                self._tell(rank.rules, "scalars", record)
             case wire.Host():
-                for rule in rank.rules:
-                    rule.host(record)
+                self._tell(rank.rules, "host", record)
             case wire.Device():
-                for rule in rank.rules:
-                    rule.device(record)
+                self._tell(rank.rules, "device", record)
             case wire.Allocator():
-                for rule in rank.rules:
-                    rule.allocator(record)
+                self._tell(rank.rules, "allocator", record)
             case wire.Compiler():
-                for rule in rank.rules:
-                    rule.compiler(record)
+                self._tell(rank.rules, "compiler", record)
             case wire.Event():
-                for rule in rank.rules:
-                    rule.event(record)
+                self._tell(rank.rules, "event", record)
                 if record.kind == "resume":
-                    for rule in rank.rules:
-                        rule.resumed()
+                    self._tell(rank.rules, "resumed")
+
+    def _tell(self, rules: list[Any], what: str, *facts: Any, **more: Any) -> None:
+        """Let each rule look. One that fails is switched off: what it would have said is missing, the rest goes on."""
+        for rule in tuple(rules):
+            try:
+                getattr(rule, what)(*facts, **more)
+            except Exception as error:
+                rules.remove(rule)
+                name = type(rule).__name__
+                self.failed[name] = f"{name} has failed and judges no more: {type(error).__name__}: {error}"
+                self._book.changed()
 
     def process_gone(self, writer: int, evidence: str) -> None:
         """The process is known to be gone without having said so; `evidence` is the sentence that proves it.
@@ -119,8 +122,7 @@ class Engine:
         rank = self._by_writer.get(writer)
         if rank is not None:
             at = rank.ended_at.get(writer, rank.context.last_x)
-            for rule in rank.rules:
-                rule.gone(evidence, at, continued=writer != rank.current)
+            self._tell(rank.rules, "gone", evidence, at, continued=writer != rank.current)
 
     def hello_of(self, finding: Finding) -> wire.Hello | None:
         """Identity and manifest of the process that a finding is about."""
@@ -138,12 +140,10 @@ class Engine:
             rank.context.schemas.clear()
             rank.context.recent_x.clear()
             rank.context.hello = hello
-            for rule in rank.rules:
-                rule.resumed()
+            self._tell(rank.rules, "resumed")
         if writer == rank.current:
             rank.context.hello = hello
-            for rule in rank.rules:
-                rule.hello(hello)
+            self._tell(rank.rules, "hello", hello)
 
     def _earlier_attempt(self, new: _Rank, hello: wire.Hello) -> _Rank | None:
         """The rank that this process continues: same run and rank number, a lower attempt."""

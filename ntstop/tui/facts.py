@@ -227,6 +227,8 @@ def _problem(session: Session, process: ProcessState | None) -> str:
         return f"{count(probe.unrecorded)} frames not on disk"
     if status.problem or session.notice:
         return status.problem or session.notice
+    if failed := getattr(session.engine, "failed", None):
+        return str(next(iter(failed.values())))
     if status.corrupt:
         return f"{count(status.corrupt)} damaged frames"
     if probe and probe.dropped:

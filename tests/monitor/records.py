@@ -221,6 +221,7 @@ def diagnose(records: Sequence[wire.Record], *, writer: int = 1, engine: Engine 
     engine = Engine() if engine is None else engine
     for record in records:
         engine.observe(writer, record)
+    assert not engine.failed
     return engine
 
 

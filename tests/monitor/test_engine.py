@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ntstop.diagnosis.block import StepBlock
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.rules import Rule, load
 from ntstop_probe import wire
@@ -170,3 +171,20 @@ def test_spiky_week_keeps_a_readable_number_of_notes() -> None:
         curve[step : step + 6] = [20.0] * 6
     engine = diagnose(Script(block=256).add(hello(), schema()).steps(curve).records)
     assert kinds(engine).count("loss-spike") <= 21
+
+
+class Broken(Rule):
+    """A rule with a fault of its own, from step 50 on."""
+
+    def steps(self, block: StepBlock) -> None:
+        if block.x[-1] > 50:
+            raise KeyError("layer")
+
+
+def test_a_rule_that_fails_is_switched_off_and_said_and_the_others_go_on() -> None:
+    engine = Engine([Broken, *load()])
+    script = Script().add(hello(), schema()).steps(descent(200)[:120]).steps([math.nan] * 40)
+    for record in script.records:
+        engine.observe(1, record)
+    assert list(engine.failed) == ["Broken"] and "KeyError: 'layer'" in engine.failed["Broken"]
+    assert only(engine, "nonfinite-loss").first_step == 120
