@@ -19,9 +19,10 @@ from ntstop_probe.wire import (
 
 HIGH_WATER = 4096
 """Frames that wait for us, for each process at most; what is beyond is read from its recording."""
-_LEAST_WATER = 64
-_ALL_WATER = 131_072
-"""Frames of all processes together, about 100 MB: of a thousand ranks each has 25 s."""
+_LEAST_WATER = 16
+_ALL_WATER = 16_384
+"""Frames of all processes together, 130 MB: each keeps the 8 KiB alive into which libzmq has read it. Of a thousand
+ranks each may be 3 s ahead of us."""
 _BURST = 2048
 
 

@@ -343,7 +343,7 @@ def test_what_waits_is_shared_among_the_processes() -> None:
         for processes in (1, 32, 1024, 100_000):
             subscriber.share(processes)
             waters.append(subscriber._socket.getsockopt(zmq.RCVHWM))
-        assert waters == [4096, 4096, 128, 64]
+        assert waters == [4096, 512, 16, 16]
     finally:
         subscriber.close()
 
