@@ -128,7 +128,7 @@ class FrozenLayersRule(Rule):
     def _judge_gradients(self, schema: wire.Schema) -> None:
         flow = self._flow
         assert flow is not None
-        named = np.array([is_named(name) for name in schema.names])
+        named = np.array([is_named(name) for name in schema.names], np.bool_)
         held = _flags(schema.in_optimizer, len(schema.names), True)
         live = flow.live >= self._samples
         unheld = named & ~held & live
