@@ -43,7 +43,7 @@ class GradientFlow:
     def add(self, x: int, gradients: Values | None, parameters: Values | None) -> None:
         """One sample: gradient norms and parameter norms by layer."""
         grad, norm = numbers(gradients, self.size), numbers(parameters, self.size)
-        measured = np.array([value is not None for value in gradients or [None] * self.size])
+        measured = np.array([value is not None for value in gradients or [None] * self.size], np.bool_)
         looked = measured | np.isfinite(norm)
         states = (
             (self.ungraded, looked & ~measured),
