@@ -80,8 +80,8 @@ def test_new_attempt_goes_on_with_the_curve_of_the_old_one() -> None:
     engine = diagnose(Script().add(hello(), schema()).steps(descent(400)[:200]).records, writer=1)
     again = Script(ordinal=200).add(hello(attempt=1), schema()).steps([9.0] * 40)
     diagnose(again.records, writer=2, engine=engine)
-    finding = only(engine, "divergence")
-    assert finding.first_step == 200
+    finding = only(engine, "resume-discontinuity")
+    assert (finding.first_step, finding.explained[0].kind) == (200, "divergence")
     assert (found := engine.hello_of(finding)) is not None and found.attempt == 1
 
 

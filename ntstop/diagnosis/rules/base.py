@@ -79,6 +79,12 @@ class RunRule:
     def steps(self, context: Context, block: StepBlock) -> None:
         """A block of finished steps of the rank that `context` belongs to."""
 
+    def layers(self, context: Context, sample: LayerSample) -> None:
+        """The layers of one sampled step of a rank."""
+
+    def heartbeat(self, context: Context, beat: wire.Heartbeat) -> None:
+        """Once a second, of each rank."""
+
 
 def across(kind: type[RunRule]) -> type[RunRule]:
     """Class decorator: the engine runs this rule once for the whole run."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ntstop_probe import wire
 
 from ..catalogue import Area, kind
@@ -46,6 +48,9 @@ STALL_AREAS: dict[str, Area] = {
 """Where to look after a stall of a phase; elsewhere it is the performance."""
 BEAT_GAP = FLOOR
 """Seconds without a heartbeat, on the writer's own clock, in which the process was stopped or could not run."""
+
+_LAUNCHER = re.compile(r"(^|/)(torchrun|accelerate|deepspeed|torch\.distributed\.(run|launch))$")
+"""What starts the ranks of a run, as a word of its command line."""
 
 EXCEPTION_SHOWN = 160
 """Characters of an exception's first line in a symptom; the evidence has all of it."""
@@ -154,7 +159,7 @@ class StallRule(Rule):
         claim = Claim(
             symptom=_symptom(kind, beat.age, x),
             hypothesis=HYPOTHESES[kind],
-            fix=FIXES[kind],
+            fix=self._fix(kind),
             confidence=(
                 "high that it stands still: the process beats and the phase does not move. Medium on the cause: the "
                 "stack and the other ranks would tell."
@@ -169,6 +174,15 @@ class StallRule(Rule):
             open_questions=[] if beat.stacks else ["Where does the training thread stand? `py-spy dump --pid PID`"],
         )
         self._start(claim, kind, x, "warning" if slow else "critical")
+
+    def _fix(self, kind: str) -> str:
+        hello = self.context.hello
+        if kind == "data" and hello is not None and hello.manifest.workers == 0:
+            return (
+                "The loader has no workers: what hangs is the dataset's own code, at the end of the stack below. Look "
+                "at the file, lock or connection it waits for, and give that a timeout."
+            )
+        return FIXES[kind]
 
     def _stopped(self, beat: wire.Heartbeat, gap: float) -> None:
         x = self.context.x_open
@@ -257,6 +271,7 @@ class EndRule(Rule):
         super().__init__(context)
         self._exception: wire.Event | None = None
         self._died: Finding | None = None
+        self._said_goodbye = False
 
     def event(self, event: wire.Event) -> None:
         if event.kind == "exception":
@@ -266,6 +281,7 @@ class EndRule(Rule):
 
     def resumed(self) -> None:
         self._exception = None
+        self._said_goodbye = False
         for name in (DIED.name, EXITED.name):
             for finding in self.context.book.find(name, self.context.writer):
                 severity: Severity = "info" if finding.severity == "info" else "warning"
@@ -274,7 +290,7 @@ class EndRule(Rule):
         self._died = None
 
     def gone(self, evidence: str, at: int, *, continued: bool) -> None:
-        if self._died is not None or self.context.book.find("exited", self.context.writer, status=None):
+        if self._died is not None or self._said_goodbye or self._launches():
             return
         finding = self.context.open(
             "died",
@@ -308,6 +324,13 @@ class EndRule(Rule):
             open_questions=["Was host memory near its limit just before?"],
         )
 
+    def _launches(self) -> bool:
+        """It only starts the ranks: how it ends is of no interest, they say themselves how they end."""
+        hello = self.context.hello
+        if self.context.steps or hello is None or hello.rank is not None:
+            return False
+        return any(_LAUNCHER.search(word) for word in hello.manifest.command[:4])
+
     def _when(self, at: int) -> str:
         return f"after step {at:,}" if self.context.steps else "before its first step"
 
@@ -318,13 +341,30 @@ class EndRule(Rule):
         where = f", in {event.data['where']}" if event.data.get("where") else ""
         return [Evidence(f"exception: {event.text}{where}", step=self.context.last_x)]
 
+    def _one_for_all(self, at: int) -> bool:
+        """Ranks that end well are one note, not a thousand: the first one's, which counts them."""
+        if self.context.hello is None or (self.context.hello.world or 1) == 1:
+            return False
+        for finding in self.context.book:
+            if finding.kind == "exited" and finding.severity == "info" and finding.writer != self.context.writer:
+                finding.evidence.append(Evidence(f"rank {self.context.rank}: exit record at step {at:,}", "exit", at))
+                count = len(finding.evidence)
+                finding.claim.symptom = f"{count} processes ended, the last after step {max(at, finding.last_step):,}"
+                finding.last_step = max(finding.last_step, at)
+                self.context.book.changed()
+                return True
+        return False
+
     def _exited(self, event: wire.Event) -> None:
+        self._said_goodbye = True
         code = event.data.get("code")
         failed = bool(code) or (code is None and self._exception is not None)
         exception = self._exception.text if self._exception is not None else ""
         interrupted = exception.startswith("KeyboardInterrupt")
         status = "exit code unknown" if code is None else f"exit code {code}"
         at = self.context.last_x
+        if not failed and self._one_for_all(at):
+            return
         self.context.open(
             "exited",
             Claim(

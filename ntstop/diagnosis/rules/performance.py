@@ -13,7 +13,8 @@ from ..catalogue import Area, kind
 from ..context import Context, StepBlock
 from ..detectors.pace import Pace, PaceWindows, joined, timed
 from ..evidence import seconds
-from ..finding import Basis, Claim, Evidence, Finding, Severity
+from ..finding import Claim, Evidence, Finding, Severity
+from ..input_claims import input_cause, input_fix, worker_basis, worker_text
 from ..thresholds import threshold
 from .base import Rule, rule
 
@@ -242,7 +243,7 @@ class InputRule(Rule):
                 "times",
                 "estimated",
             ),
-            Evidence(_worker_text(workers), "manifest", since.x1, workers, "workers", _basis(workers)),
+            Evidence(worker_text(workers), "manifest", since.x1, workers, "workers", worker_basis(workers)),
         ]
         if host is not None and workers and host.children_cpu is not None:
             text = f"the child processes keep {host.children_cpu:.1f} cores busy"
@@ -252,8 +253,8 @@ class InputRule(Rule):
             evidence.append(Evidence(text, "process_cpu", since.x1, host.process_cpu, "cores"))
         return Claim(
             symptom=f"the loader takes {share:.0%} of the step{was}",
-            hypothesis=_input_cause(workers, host),
-            fix=_input_fix(workers, host),
+            hypothesis=input_cause(workers, host),
+            fix=input_fix(workers, host),
             confidence=(
                 "high that it waits in next(): timed there, over several windows of steps. Medium on the cause: a run "
                 "on random tensors of the same shape would tell."
@@ -329,55 +330,6 @@ class InputRule(Rule):
         self._findings["gpu-underutilized"] = self._open(
             "gpu-underutilized", claim, severity, f"GPU {device.index}", pace
         )
-
-
-def _worker_text(workers: int | None) -> str:
-    if workers is None:
-        return "number of loader workers: not known"
-    return f"the loader has {workers} worker{'' if workers == 1 else 's'}"
-
-
-def _basis(workers: int | None) -> Basis:
-    return "unchecked" if workers is None else "measured"
-
-
-def _working(workers: int, host: wire.Host | None) -> bool | None:
-    """Whether what loads the data computes (True) or waits (False); None: not known."""
-    if host is None:
-        return None
-    used = host.children_cpu if workers else host.process_cpu
-    return None if used is None else used >= 0.6 * max(1, workers)
-
-
-def _input_cause(workers: int | None, host: wire.Host | None) -> str:
-    working = None if workers is None else _working(workers, host)
-    if workers == 0:
-        return "Batches are loaded in the training process itself (num_workers=0), so nothing overlaps with the step."
-    if working:
-        return "The workers compute all the time and are too slow: decoding and augmenting cost more than the step."
-    if working is False:
-        return "The workers mostly wait themselves: for the disk, the network, a lock, or the queue."
-    return "Loading a batch takes longer than the rest of the step."
-
-
-def _input_fix(workers: int | None, host: wire.Host | None) -> str:
-    cores = host.cores if host is not None else None
-    room = f" (this process may use {cores} cores)" if cores is not None else ""
-    if workers == 0:
-        number = max(1, min(4, (cores or 5) - 1))
-        return (
-            f"DataLoader(..., num_workers={number}, persistent_workers=True, pin_memory=True){room}; data that fits "
-            "into memory is quicker indexed as one tensor."
-        )
-    working = None if workers is None else _working(workers, host)
-    if workers and working:
-        more = cores is None or cores > workers + 1
-        first = f"num_workers={2 * workers}{room}" if more else f"There is no core left for more workers{room}"
-        return f"{first}; decode less in them: smaller or cached files, augmentation on the GPU."
-    return (
-        "Look at the disk or mount: copy the data to the local disk, read larger files (shards), raise prefetch_factor"
-        f" to 4; persistent_workers=True if it waits at each epoch's start{room}."
-    )
 
 
 def _copies_claim(before: Pace | None, since: Pace) -> Claim:

@@ -1,0 +1,286 @@
+"""The ranks of a run beside each other: one that is late, and steps that are not the same."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from ntstop_probe import wire
+
+from ..catalogue import Area, kind
+from ..context import Context, StepBlock
+from ..detectors.peers import Gathered, Local, windows
+from ..evidence import seconds
+from ..finding import Book, Claim, Evidence, Finding
+from ..thresholds import threshold
+from .base import RunRule, across
+
+AREA: Final[Area] = "parallelism/collectives"
+STRAGGLER = kind(
+    "straggler",
+    "distributed",
+    AREA,
+    meaning="One rank takes longer than the others, which wait for it in every step.",
+    detector="What each rank does without the others (its input and its forward pass) against the median of its "
+    "peers, over the same steps, many steps in a row.",
+    severity="warning.",
+)
+DESYNC = kind(
+    "rank-desync",
+    "distributed",
+    AREA,
+    meaning="Ranks that should step together are at different steps at the same time.",
+    detector="The steps that each rank's heartbeat has counted, at the same wall clock.",
+    severity="warning.",
+)
+EXCESS = threshold(
+    "straggler.excess",
+    0.15,
+    unit="of the step",
+    low=0.01,
+    high=10.0,
+    meaning="How much longer than its peers' median the rank must take, as a share of the step; higher is quieter.",
+    source="a shift of a tenth is what the literature on fail-slow calls slow; two processes on one busy host differ "
+    "by up to that",
+)
+STRETCHES = threshold(
+    "straggler.windows",
+    4,
+    unit="windows",
+    low=2,
+    meaning="Windows of 16 steps (256 later on) in a row in which it must be late; higher is quieter.",
+    source="64 steps: a garbage collection, a checkpoint or a long batch are over by then",
+)
+BEHIND = threshold(
+    "rank-desync.steps",
+    10,
+    unit="steps",
+    low=2,
+    meaning="Steps a rank must be behind, beside what it makes in three seconds; higher is quieter.",
+    source="a collective in each step holds ranks within one step; clocks of hosts differ by under a second",
+)
+LASTS: Final = 1.0
+SKEW: Final = 3.0
+BEATS: Final = 5
+
+
+def world(context: Context) -> int:
+    """Ranks of the run that the context belongs to; all of them are waited for, so 1 where it is not known."""
+    return context.hello.world or 1 if context.hello is not None else 1
+
+
+def named(context: Context) -> str:
+    """As a sentence calls it."""
+    return f"rank {context.rank}" if context.rank is not None else "a rank"
+
+
+@across
+class StragglerRule(RunRule):
+    """straggler."""
+
+    def __init__(self, book: Book, ranks: Sequence[Context]) -> None:
+        super().__init__(book, ranks)
+        self._parts: dict[int, list[tuple[int, float, float, float, int, int, int]]] = {}
+        self._windows: Gathered[Local] = Gathered()
+        self._streaks: dict[int, list[tuple[Local, Local]]] = {}
+        self._findings: dict[int, Finding] = {}
+        self._calm: dict[int, int] = {}
+
+    def steps(self, context: Context, block: StepBlock) -> None:
+        data, step = block.phases.filled("data"), block.seconds
+        if data is None or step is None or world(context) < 2:
+            return
+        forward = block.phases.filled("forward")
+        if forward is None:
+            forward = np.zeros_like(data)
+        timed = np.isfinite(step) & np.isfinite(data)
+        ordinals = np.arange(block.ordinal, block.ordinal + block.count)
+        found = windows(ordinals)
+        parts = self._parts.setdefault(context.writer, [])
+        for window in np.unique(found).tolist():
+            inside = np.nonzero((found == window) & timed)[0]
+            if parts and parts[0][0] != window:
+                self._close(context)
+            if len(inside):
+                sums = (float(column[inside].sum()) for column in (step, data, np.nan_to_num(forward)))
+                total, fetched, forwarded = sums
+                first, last = int(inside[0]), int(inside[-1])
+                parts.append((window, total, fetched, forwarded, len(inside), block.x[first], block.x[last]))
+
+    def _close(self, context: Context) -> None:
+        parts = self._parts[context.writer]
+        window = parts[0][0]
+        count = sum(part[4] for part in parts)
+        total, data, forward = (sum(part[at] for part in parts) / count for at in (1, 2, 3))
+        local = Local(parts[0][5], parts[-1][6], count, total, data, forward)
+        parts.clear()
+        self._windows.add(window, context.writer, local)
+        both = self._windows.complete(window, world(context))
+        if both is not None:
+            for known in self.ranks:
+                if known.writer in both:
+                    self._compare(known, both)
+
+    def _compare(self, context: Context, window: dict[int, Local]) -> None:
+        mine = window[context.writer]
+        others = [local for writer, local in window.items() if writer != context.writer]
+        peers = Local(
+            mine.x0, mine.x1, mine.count,
+            *(float(np.median([getattr(local, name) for local in others])) for name in ("step", "data", "forward")),
+        )  # fmt: skip
+        limit = context.value(EXCESS) * mine.step
+        # The others may wait for it in forward (broadcast buffers): then its input alone tells.
+        late = mine.own - peers.own > limit or mine.data - peers.data > limit
+        streak = self._streaks.setdefault(context.writer, [])
+        finding = self._findings.get(context.writer)
+        if late:
+            self._calm[context.writer] = 0
+            streak.append((mine, peers))
+            lasted = sum(local.step * local.count for local, _ in streak)
+            if finding is None and len(streak) >= context.value(STRETCHES) and lasted >= LASTS:
+                self._findings[context.writer] = self._open(context, streak)
+            elif finding is not None:
+                finding.last_step = mine.x1
+                del streak[:-4]
+            return
+        streak.clear()
+        self._calm[context.writer] = self._calm.get(context.writer, 0) + 1
+        if finding is not None and self._calm[context.writer] >= context.value(STRETCHES):
+            finding.resolve(mine.x1, "info")
+            finding.claim.symptom += f"; it keeps up since step {mine.x0:,}"
+            del self._findings[context.writer]
+            self.book.changed()
+
+    def _open(self, context: Context, streak: list[tuple[Local, Local]]) -> Finding:
+        def mean(which: int, name: str) -> float:
+            return float(np.mean([getattr(pair[which], name) for pair in streak]))
+
+        data, forward, step = (mean(0, name) - mean(1, name) for name in ("data", "forward", "step"))
+        phase = "data" if data >= forward else "forward"
+        late, whole = max(data + forward, data), mean(0, "step")
+        first, last = streak[0][0].x0, streak[-1][0].x1
+        claim = Claim(
+            symptom=(
+                f"{named(context)} takes {seconds(late)} longer than its peers in {phase} ({late / whole:.0%} of the "
+                f"step) since step {first:,}"
+            ),
+            hypothesis=(
+                "Its input is slower: another disk or mount, larger shards, fewer cores for its workers."
+                if phase == "data"
+                else "Its GPU or host is slower, or its batches are longer."
+            ),
+            fix=(
+                "Compare where the ranks read from and how many cores their workers have; balance the shards by size."
+                if phase == "data"
+                else "Compare clocks, temperature and load of the GPUs and hosts; sort batches by length across ranks."
+            ),
+            confidence="high that it is late: the same steps of all ranks. Medium on the cause: swapping two hosts "
+            "would tell whether it moves along.",
+            evidence=[
+                Evidence(
+                    f"{name}: {seconds(mean(0, name))} a step, peers {seconds(mean(1, name))}",
+                    name,
+                    last,
+                    mean(0, name),
+                    "s",
+                )
+                for name in ("data", "forward")
+            ]
+            + [
+                Evidence(f"a step takes {seconds(whole)}; {seconds(abs(step))} apart", "step_time", last, whole, "s"),
+                Evidence(
+                    f"without it the step would be {seconds(late)} shorter",
+                    "step_time",
+                    last,
+                    late,
+                    "s",
+                    "estimated",
+                ),
+            ],
+            open_questions=["Is it always on the same host or GPU?"],
+        )
+        return context.open(
+            "straggler",
+            claim,
+            severity="warning",
+            area=AREA,
+            failure_mode="pipeline",
+            where=phase,
+            first_x=first,
+            last_x=last,
+        )
+
+
+@across
+class DesyncRule(RunRule):
+    """rank-desync."""
+
+    def __init__(self, book: Book, ranks: Sequence[Context]) -> None:
+        super().__init__(book, ranks)
+        self._beats: dict[int, deque[tuple[float, int]]] = {}
+        self._looked = 0.0
+        self._behind: dict[int, int] = {}
+        self._findings: dict[int, Finding] = {}
+
+    def heartbeat(self, context: Context, beat: wire.Heartbeat) -> None:
+        if world(context) < 2:
+            return
+        self._beats.setdefault(context.writer, deque(maxlen=600)).append((beat.wall, beat.ordinal))
+        hellos = [known.hello for known in self.ranks if known.writer in self._beats]
+        if len(self._beats) < world(context) or len({hello.attempt for hello in hellos if hello is not None}) != 1:
+            return
+        horizon = min(beats[-1][0] for beats in self._beats.values())
+        if horizon - self._looked < 1.0:
+            return
+        self._looked = horizon
+        at: dict[int, int] = {}
+        for writer, beats in self._beats.items():
+            while len(beats) > 1 and beats[1][0] <= horizon:
+                beats.popleft()
+            at[writer] = beats[0][1]
+        self._compare(at, horizon)
+
+    def _compare(self, at: dict[int, int], horizon: float) -> None:
+        first = max(at.values())
+        for context in self.ranks:
+            mine = at.get(context.writer)
+            if mine is None:
+                continue
+            pace = 1.0 / context.times.p99 if context.times.p99 > 0 else 0.0
+            behind = first - mine > context.value(BEHIND) + SKEW * pace
+            self._behind[context.writer] = self._behind.get(context.writer, 0) + 1 if behind else 0
+            finding = self._findings.get(context.writer)
+            if finding is None and self._behind[context.writer] >= BEATS and mine > 0:
+                self._findings[context.writer] = self._open(context, first, mine)
+            elif finding is not None and not behind and first - mine <= 1:
+                finding.resolve(context.last_x, "info")
+                del self._findings[context.writer]
+                self.book.changed()
+
+    def _open(self, context: Context, first: int, mine: int) -> Finding:
+        claim = Claim(
+            symptom=f"{named(context)} has made {mine:,} steps while another has made {first:,}",
+            hypothesis="The ranks do not wait for each other: no collective joins them, or their loaders differ in "
+            "length and one began its next epoch.",
+            fix="Give every rank the same number of batches (drop_last=True, DistributedSampler), and see that each "
+            "step's gradients are reduced over all ranks.",
+            confidence="medium: heartbeats of the same wall clock, seconds long. Ranks that are meant to run apart "
+            "(parameter servers, local SGD, separate trials) would change it.",
+            evidence=[
+                Evidence(f"{named(context)}: {mine:,} steps", "step", context.last_x, float(mine)),
+                Evidence(f"the one in front: {first:,} steps", "step", context.last_x, float(first)),
+            ],
+            open_questions=["Is every rank meant to make the same steps?"],
+        )
+        return context.open(
+            "rank-desync",
+            claim,
+            severity="warning",
+            area=AREA,
+            failure_mode="pipeline",
+            where="steps",
+            first_x=context.last_x,
+        )
