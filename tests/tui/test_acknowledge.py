@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ntstop.notify import Notifier, Told
 from ntstop.tui.widgets.findings import draw_findings
 from ntstop.viewer_state import ViewerState
 from tests.tui import feed
@@ -64,3 +65,11 @@ async def test_a_note_that_cannot_be_kept_is_said_and_stays_open() -> None:
         await screen.pilot.press("a")
         await write(screen, "x")
         await screen.shows("the state of the viewers", "acknowledge nonfinite-loss")
+
+
+async def test_a_notification_that_failed_is_on_the_status_line() -> None:
+    async with opened(feed.training(400, nan_from=300), (160, 40)) as screen:
+        command = "sh -c 'exit 3'"
+        with Notifier(screen.session, Told(command)) as notifier:
+            notifier.tell()
+        await screen.shows("notify: exit code 3")
