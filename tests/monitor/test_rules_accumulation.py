@@ -27,6 +27,12 @@ def test_gradients_that_are_cleared_by_hand_are_quiet() -> None:
     assert "gradient-accumulating" not in kinds(diagnose(script.records))
 
 
+def test_a_norm_that_only_grows_at_first_is_no_proof() -> None:
+    norms = [min(4.0, 0.9 * (step + 1) ** 0.8) for step in range(120)]
+    script = start().steps(descent(120), grad_norm=norms, micro=1, optimizers=1, zero_grads=0)
+    assert only(diagnose(script.records), "gradient-accumulating").status == "resolved"
+
+
 def test_without_any_norm_it_is_a_question() -> None:
     script = start().steps(descent(400), micro=1, optimizers=1, zero_grads=0)
     finding = only(diagnose(script.records), "gradient-accumulating")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from .records import NAMES, Script, descent, diagnose, hello, kinds, layers, manifest, only, schema, weighty, wobble
@@ -60,6 +61,20 @@ def test_a_head_with_gradients_in_no_optimizer_is_critical_and_a_body_a_note() -
     assert (head.severity, head.where) == ("critical", "head") and "in no optimizer" in head.symptom
     body = only(diagnose(run(held=[False, False, False, True], grad_norm=[1.0] * 4).records), "frozen-layers")
     assert body.severity == "info"
+
+
+def test_a_model_whose_optimizer_trains_copies_of_it_is_quiet() -> None:
+    names = ["embed.weight", "head.weight", "AdamW.g0.p0", "AdamW.g0.p1"]
+    script = run(names=names, held=[False, False, True, True], grad_norm=[1.0] * 4)
+    assert weighty(diagnose(script.records)) == []
+
+
+def test_a_shard_without_elements_is_not_dead() -> None:
+    script = Script(block=1).add(hello(), msgspec.structs.replace(schema(), shards=[8] * 4))
+    for step in range(40):
+        script.add(layers(step, script.t, param_norm=[0.0, 1.0 + step, 1.0, 1.0], grad_norm=[0.0, 1.0, 1.0, 1.0]))
+        script.steps([2.0])
+    assert "dead-layer" not in kinds(diagnose(script.records))
 
 
 def test_a_body_that_was_thawed_and_never_given_to_the_optimizer_is_critical() -> None:

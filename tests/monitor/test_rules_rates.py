@@ -76,6 +76,13 @@ def test_a_resume_that_keeps_its_schedule_is_quiet() -> None:
     assert "lr-jump" not in kinds(diagnose(script.steps(descent(100), rate=decay[400:]).records))
 
 
+def test_a_file_that_is_loaded_during_the_warm_up_is_no_resume() -> None:
+    rates = [1e-5 * (step + 1) for step in range(400)]
+    script = start().steps(descent(400)[:100], rate=rates[:100])
+    script.add(wire.Event(t=script.t, kind="load", text="shard.pt", ordinal=100))
+    assert "lr-jump" not in kinds(diagnose(script.steps(descent(400)[100:], rate=rates[100:]).records))
+
+
 def logged(value: float) -> Script:
     script = start()
     for _ in range(10):

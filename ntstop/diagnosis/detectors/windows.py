@@ -9,7 +9,10 @@ RISES = 0.75
 """Share of the first readings that must be above the one before: noise alone gives a half."""
 READINGS = 4
 FIRST = 8
-"""First readings looked at. The probe looks at steps 0, 1, 2, 4 and 8 of every run."""
+"""Readings that are looked at. The probe looks at steps 0, 1, 2, 4 and 8 of every run; with one a step these go
+on with 16, 32 and 64."""
+REACH = 128
+"""Steps after which a norm has reasons of its own."""
 
 
 class PilingUp:
@@ -29,9 +32,21 @@ class PilingUp:
         return len(self.readings) >= READINGS
 
     def add(self, x: int, norm: float) -> None:
-        """A reading; only the first ones are kept."""
-        if len(self.readings) < FIRST and norm > 0.0:
-            self.readings.append((x, norm))
+        """A reading; kept where the steps since the first have doubled, so that a few reach far."""
+        readings = self.readings
+        if norm <= 0.0 or self.complete:
+            return
+        if not readings:
+            readings.append((x, norm))
+            return
+        since, last = x - readings[0][0], readings[-1][0] - readings[0][0]
+        if 2 * last <= since <= REACH and since > last:
+            readings.append((x, norm))
+
+    @property
+    def complete(self) -> bool:
+        """No more readings are kept."""
+        return len(self.readings) >= FIRST
 
     @property
     def grows(self) -> bool:

@@ -90,7 +90,7 @@ class AccumulationRule(Rule):
         zeros, micro = block.zero_grads, block.micro
         if zeros is None or micro is None:
             return
-        if not self._piling.known and block.grad_norm is not None:
+        if not self._piling.complete and block.grad_norm is not None:
             for x, norm in zip(block.x, block.grad_norm, strict=True):
                 if norm is not None and math.isfinite(norm):
                     self._piling.add(x, norm)
@@ -120,7 +120,9 @@ class AccumulationRule(Rule):
     def _judge_never(self) -> None:
         context, finding = self.context, self._never
         if finding is not None:
-            if self._cleared:
+            stopped = self._piling.known and not self._piling.grows
+            if self._cleared or stopped:
+                # Seen after all, or somebody clears them by hand: a sum would have gone on growing.
                 finding.resolve(context.last_x, "info")
                 self._never = None
             finding.last_step = context.last_x

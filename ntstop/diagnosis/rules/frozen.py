@@ -131,7 +131,9 @@ class FrozenLayersRule(Rule):
         named = np.array([is_named(name) for name in schema.names], np.bool_)
         held = _flags(schema.in_optimizer, len(schema.names), True)
         live = flow.live >= self._samples
-        unheld = named & ~held & live
+        # An optimizer that trains tensors of its own has copies of the model's: master weights, flat partitions.
+        copies = bool((held & ~named & (flow.live > 0)).any())
+        unheld = named & ~held & live & (not copies)
         if (held & (flow.live > 0)).any() or unheld.any():
             self._keep("unheld", schema, unheld, flow)
             frozen = _flags(schema.frozen, len(schema.names), False)
@@ -157,7 +159,11 @@ class FrozenLayersRule(Rule):
         part = _Part(names, float(sizes[which].sum() / max(1.0, sizes[trained].sum())), int(flow.since[which].min()))
         if why == "unheld":
             output = _output_side(which, flow.live > 0)
-            severity: Severity = "critical" if output or self._thawed.intersection(names) else "info"
+            # A gradient under a flag of frozen: it was thawed, and the schema is from before.
+            thawed = self._thawed.intersection(names) or any(
+                frozen and flag for frozen, flag in zip(schema.frozen, which.tolist(), strict=False)
+            )
+            severity: Severity = "critical" if output or thawed else "info"
             claim = _unheld(part, flow, severity)
         else:
             severity = "warning" if part.share >= self._unused else "info"

@@ -131,6 +131,7 @@ class DeadLayerRule(_LayerRule):
         flow, finding = self._flow, self._finding
         dead = flow.zero >= self._least
         dead &= np.array([is_weight(name) for name in schema.names])
+        dead &= ~_empty_shards(schema, self._norms)
         if finding is not None and self._said is not None:
             if (flow.live[self._said] >= self._least).all():
                 finding.resolve(flow.last_x)
@@ -224,6 +225,13 @@ class VanishingRule(_LayerRule):
             first_x=self._since,
             last_x=x,
         )
+
+
+def _empty_shards(schema: wire.Schema, norms: list[float | None]) -> Flags:
+    """Layers of which this rank has nothing: a shard without elements has norm 0, and so has its gradient."""
+    pairs = zip(schema.shards, norms, strict=False)
+    empty = [shards > 1 and norm == 0.0 for shards, norm in pairs]
+    return np.array((empty + [False] * len(schema.names))[: len(schema.names)], np.bool_)
 
 
 def _gradient_ends(schema: wire.Schema, zero: Flags) -> str:

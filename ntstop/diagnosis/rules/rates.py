@@ -111,11 +111,13 @@ class RateRule(Rule):
         self._judge_zero()
 
     def resumed(self) -> None:
-        if self._watch.last is not None and self._watch.points >= WARM_UP:
-            self._before_resume = (self.context.last_x, self._watch.last)
+        watch = self._watch
+        # A rate that still rises would look like a schedule that starts anew.
+        if watch.last is not None and watch.points >= WARM_UP and self._leap * watch.last <= watch.peak:
+            self._before_resume = (self.context.last_x, watch.last)
             self._since_resume = 0
             self._watch = ScheduleWatch(self._leap)
-            self._watch.peak = self._before_resume[1]
+            self._watch.peak = watch.last
 
     def event(self, event: wire.Event) -> None:
         if event.kind == "load" and event.ordinal:
