@@ -290,7 +290,7 @@ def _is_run(folder: Path) -> bool:
 
 def _no_run_there(folder: Path) -> str:
     if not folder.exists():
-        return f"{folder}: there is no such folder"
+        return f"{folder}: there is no such file or folder"
     return f"{folder}: no run in it (a run folder holds process folders, which hold core-*.nts files)"
 
 

@@ -264,7 +264,7 @@ def test_a_folder_outside_of_the_home_opens_too(tmp_path: Path, monkeypatch: pyt
     [
         ("train-x", "there is no run 'train-x'; the nearest: train-2, train-1; `ntstop ls` lists all"),
         ("trai", "'trai' is the beginning of 2 runs: train-2, train-1"),
-        ("/nowhere/at/all", "/nowhere/at/all: there is no such folder"),
+        ("/nowhere/at/all", "/nowhere/at/all: there is no such file or folder"),
         ("", "there is no run ''; the nearest: "),
     ],
 )
