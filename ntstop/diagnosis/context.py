@@ -9,6 +9,7 @@ from ntstop.sources.logs.roles import Roles
 from ntstop_probe import wire
 
 from .block import StepBlock, Values
+from .detectors.pace import Pace, PaceWindows, timed
 from .detectors.rate import RateWatch
 from .detectors.stall import StepTimes
 from .finding import Book, Claim, FailureMode, Finding, Severity
@@ -49,8 +50,20 @@ class Context:
     """Global steps from one ordinal to the next."""
     rate: RateWatch = field(default_factory=RateWatch)
     times: StepTimes = field(default_factory=StepTimes)
+    windows: PaceWindows = field(default_factory=PaceWindows)
+    _paced: tuple[StepBlock | None, list[Pace]] = (None, [])
     recent_x: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=1024))
     """(ordinal, x) of the last steps, to place what carries only an ordinal."""
+
+    def paces(self, block: StepBlock) -> list[Pace]:
+        """The windows of timed steps that this block, the newest one, has completed."""
+        if self._paced[0] is not block:
+            paces: list[Pace] = []
+            if block.seconds is not None:
+                phases = {name: values for name in block.phases if (values := block.phases.filled(name)) is not None}
+                paces = list(self.windows.add(*timed(block.ordinal, block.x, block.seconds, phases)))
+            self._paced = (block, paces)
+        return self._paced[1]
 
     @property
     def rank(self) -> int | None:

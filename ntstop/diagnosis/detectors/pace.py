@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,17 +42,24 @@ class Pace:
 
 
 def timed(
-    ordinal: int, x: Iterable[int], seconds: Floats, phases: Mapping[str, Floats]
+    ordinal: int, x: Sequence[int], seconds: Floats, phases: Mapping[str, Floats]
 ) -> tuple[NDArray[np.int64], Floats, dict[str, Floats]]:
     """The steps that were timed, without the first ones, and without the time of evaluations and checkpoints."""
-    keep = np.isfinite(seconds) & (seconds >= 0.0)
-    keep[: max(0, FIRST_STEPS - ordinal)] = False
+    xs = np.arange(x[0], x[0] + len(x)) if isinstance(x, range) and x.step == 1 else np.fromiter(x, np.int64, len(x))
     spent = seconds
     for name in SLOW_PHASES & phases.keys():
         spent = spent - np.nan_to_num(phases[name])
-    xs = np.fromiter(x, np.int64, len(seconds))
-    known = {name: np.nan_to_num(phases[name])[keep] for name in phases.keys() - SLOW_PHASES}
-    return xs[keep], np.maximum(spent[keep], 0.0), known
+    known = {name: phases[name] for name in phases.keys() - SLOW_PHASES}
+    if ordinal >= FIRST_STEPS and np.isfinite(seconds).all():
+        rows = known
+    else:
+        keep = np.isfinite(seconds)
+        keep[: max(0, FIRST_STEPS - ordinal)] = False
+        xs, spent = xs[keep], spent[keep]
+        rows = {name: values[keep] for name, values in known.items()}
+    # A phase that a step did not have is NaN in it, and took none of it.
+    whole = {name: values if np.isfinite(values).all() else np.nan_to_num(values) for name, values in rows.items()}
+    return xs, np.maximum(spent, 0.0), whole
 
 
 class PaceWindows:
@@ -88,7 +95,7 @@ class PaceWindows:
             x0=int(parts[0][0][0]),
             x1=int(parts[-1][0][-1]),
             count=count,
-            median=float(np.median(all_seconds)),
+            median=float(np.partition(all_seconds, count // 2)[count // 2]),
             mean=float(np.add.accumulate(all_seconds)[-1]) / count,
             longest=float(all_seconds.max()),
             phases={

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from .pace import Pace, joined
 
 BASELINE: Final = 64
@@ -91,10 +89,12 @@ class SlowdownDetector:
         return self._judge()
 
     def _limit(self) -> float:
-        medians = np.array([pace.median for pace in self._baseline])
-        level = float(np.median(medians))
-        spread = 1.4826 * float(np.median(np.abs(medians - level)))
-        return max(level * (1.0 + self._shift), level + self._sigmas * spread, TAIL * float(np.quantile(medians, 0.95)))
+        medians = sorted(pace.median for pace in self._baseline)
+        middle = len(medians) // 2
+        level = medians[middle]
+        spread = 1.4826 * sorted(abs(value - level) for value in medians)[middle]
+        tail = medians[int(0.95 * (len(medians) - 1))]
+        return max(level * (1.0 + self._shift), level + self._sigmas * spread, TAIL * tail)
 
     def _judge(self) -> Slowdown | None:
         streak = self._streak

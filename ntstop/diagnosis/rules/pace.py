@@ -10,7 +10,7 @@ from ntstop_probe import wire
 
 from ..catalogue import Area, kind
 from ..context import Context, StepBlock
-from ..detectors.pace import Pace, PaceWindows, timed
+from ..detectors.pace import Pace
 from ..detectors.slowdown import Slowdown, SlowdownDetector
 from ..evidence import seconds
 from ..finding import Claim, Evidence, Finding, Severity
@@ -87,7 +87,6 @@ class StepTimeRule(Rule):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._windows = PaceWindows()
         self._shift = context.value(SHIFT)
         self._detector = SlowdownDetector(self._shift, self._elapsed)
         self._outside = SlowdownDetector(1.0, self._elapsed, OUTSIDE_SIGMAS)
@@ -101,7 +100,7 @@ class StepTimeRule(Rule):
         return pace.mean * max(pace.count, (pace.x1 - pace.x0) // self.context.stride + 1)
 
     def resumed(self) -> None:
-        self._windows.clear()
+        self.context.windows.clear()
         self._detector.clear()
         self._outside.clear()
         self._end(self.context.last_x, "a new attempt took over")
@@ -117,10 +116,7 @@ class StepTimeRule(Rule):
             self._outside.epoch(self.context.last_x)
 
     def steps(self, block: StepBlock) -> None:
-        if block.seconds is None:
-            return
-        phases = {name: values for name in block.phases if (values := block.phases.filled(name)) is not None}
-        for pace in self._windows.add(*timed(block.ordinal, block.x, block.seconds, phases)):
+        for pace in self.context.paces(block):
             if (found := self._detector.add(pace)) is not None and not (self._finding and self._by_outside):
                 self._tell(found)
             if OUTSIDE in pace.phases:

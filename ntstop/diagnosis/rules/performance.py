@@ -11,7 +11,7 @@ from ntstop_probe import wire
 
 from ..catalogue import Area, kind
 from ..context import Context, StepBlock
-from ..detectors.pace import Pace, PaceWindows, joined, timed
+from ..detectors.pace import Pace, joined
 from ..evidence import seconds
 from ..finding import Claim, Evidence, Finding, Severity
 from ..input_claims import input_cause, input_fix, worker_basis, worker_text
@@ -140,7 +140,6 @@ class InputRule(Rule):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._windows = PaceWindows()
         self._input = ShareWatch(context.value(SHARE))
         self._copies = ShareWatch(context.value(TRANSFER))
         self._findings: dict[str, Finding] = {}
@@ -151,17 +150,14 @@ class InputRule(Rule):
         self._seen = -1
 
     def resumed(self) -> None:
-        self._windows.clear()
+        self.context.windows.clear()
         self._busy.clear()
 
     def host(self, host: wire.Host) -> None:
         self._host = host
 
     def steps(self, block: StepBlock) -> None:
-        if block.seconds is None or not block.phases:
-            return
-        phases = {name: values for name in block.phases if (values := block.phases.filled(name)) is not None}
-        for pace in self._windows.add(*timed(block.ordinal, block.x, block.seconds, phases)):
+        for pace in self.context.paces(block):
             self._last = pace
             if "data" in pace.phases:
                 self._judge("input-bound", self._input, pace, pace.share("data"))
