@@ -14,18 +14,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .hooks.early import when_torch_is_used
-from .hooks.settings import HookSettings
 from .imports import importing
+from .launched import is_launcher
 from .outbox import Outbox
 from .progress import Progress
 from .redaction import plain
 from .rows import EventRow, ScalarRow
 from .say import say
+from .settings import as_share, settings_of
 from .told import Told
 from .values import Unusable, as_float, as_step
 
@@ -41,8 +41,6 @@ POLL = 0.25
 """Seconds between looks at whether the process trains."""
 FAREWELL = 2.0
 """Seconds that the end of the job waits for the last rows; then they are given up."""
-_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch"})
-"""Programs that start trainers and never train: their children announce themselves."""
 
 
 class Probe:
@@ -356,38 +354,6 @@ def launched() -> None:
     probe = current()
     if probe is not None:
         probe.start(asked=False, announce_after=MAIN_PATIENCE)
-
-
-def is_launcher() -> bool:
-    """True in torchrun and its like."""
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    program = Path(sys.argv[0]).name if getattr(sys, "argv", None) else ""
-    return program in _LAUNCHERS or str(getattr(spec, "name", "")).removesuffix(".__main__") in _LAUNCHERS
-
-
-def settings_of(environment: Mapping[str, str], layers: bool = True, budget: float | None = None) -> HookSettings:
-    """What the hooks shall do: as `watch` was told, else as NTSTOP_LAYERS=0 and NTSTOP_BUDGET=0.02 say.
-
-    NTSTOP_LAYERS=0 wins over the code: it is how a job is run once without layer statistics.
-    """
-    given: dict[str, Any] = {"layers": layers and environment.get("NTSTOP_LAYERS") != "0"}
-    if budget is None and environment.get("NTSTOP_BUDGET"):
-        with contextlib.suppress(Unusable):
-            budget = as_share(environment["NTSTOP_BUDGET"])
-    if budget is not None:
-        given["budget"] = budget
-    return HookSettings(**given)
-
-
-def as_share(value: object) -> float:
-    """A budget: a share of the step time, above 0 and at most 1. Raises `Unusable`."""
-    try:
-        share = float(value) if isinstance(value, str) else as_float(value)
-    except ValueError as error:
-        raise Unusable("number", f"is no number ({value!r})") from error
-    if not 0.0 < share <= 1.0:
-        raise Unusable("share", f"is a share of the step time, such as 0.01, not {value!r}")
-    return share
 
 
 _watching_forks = False

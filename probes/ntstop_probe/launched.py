@@ -10,6 +10,8 @@ from .hooks.early import when_torch_is_used
 MAIN = "NTSTOP_MAIN"
 """Set by the first Python of a launched command to "pid:rank", so that those it starts know they are not the first.
 A rank of torchrun's finds that of its agent, which has none, and is a first one too."""
+_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch"})
+"""Programs that start trainers and never train: their children announce themselves."""
 
 
 def boot() -> None:
@@ -41,3 +43,10 @@ def _torch_is_used() -> None:
     from . import core
 
     core.torch_is_used()
+
+
+def is_launcher() -> bool:
+    """True in torchrun and its like."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    program = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    return program in _LAUNCHERS or str(getattr(spec, "name", "")).removesuffix(".__main__") in _LAUNCHERS

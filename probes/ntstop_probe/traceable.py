@@ -25,10 +25,12 @@ _clock = time.monotonic
 def wrap_total_norm(hooks: TorchHooks, original: Any) -> Any:
     """`_get_total_norm(tensors, norm_type=2.0, ...)`: remember which norm it was."""
 
+    clipping = hooks.clipping
+
     @functools.wraps(original)
     def _get_total_norm(*args: Any, **kwargs: Any) -> Any:
-        if not _is_compiling() and hooks.norm_measured(args, kwargs):
-            return hooks.measure(original, args, kwargs)
+        if not _is_compiling() and clipping.measured(args, kwargs):
+            return clipping.measure(original, args, kwargs)
         return original(*args, **kwargs)
 
     return _get_total_norm
@@ -37,10 +39,12 @@ def wrap_total_norm(hooks: TorchHooks, original: Any) -> Any:
 def wrap_clip(hooks: TorchHooks, original: Any) -> Any:
     """`_clip_grads_with_norm_(parameters, max_norm, total_norm, ...)`: both numbers that matter pass by."""
 
+    clipping = hooks.clipping
+
     @functools.wraps(original)
     def _clip_grads_with_norm_(*args: Any, **kwargs: Any) -> Any:
         if not _is_compiling():
-            hooks.clipping(args, kwargs)
+            clipping.scales(args, kwargs)
         return original(*args, **kwargs)
 
     return _clip_grads_with_norm_
@@ -70,13 +74,14 @@ def optimizer_hooks(hooks: TorchHooks) -> tuple[Callable[..., None], Callable[..
         key = id(optimizer)
         if (ident() != hooks.owner or key not in known) and not claim():
             return
-        if compiled.optimizer is not None:
-            hooks.compiled_step()
         now = clock()
         try:
             if machine.light and len(args) == 1 and not kwargs and key in known:
                 machine.optimizer_light(now, key)
             else:
+                if compiled.optimizer is not None:
+                    hooks.compiled_step()
+                    now = clock()
                 closure = _has_closure(args, kwargs)
                 if hooks.clock is not None:
                     mark("other")

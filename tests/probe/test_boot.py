@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ntstop_probe
-from ntstop_probe import core, launched, registry
+from ntstop_probe import launched, registry
 from ntstop_probe.wire import Event, Heartbeat
 
 from ..helpers import wait_until
@@ -125,7 +125,7 @@ def test_the_first_python_of_a_command_is_its_main_one_and_each_rank_is_one_too(
 )
 def test_torchrun_is_known_to_be_no_trainer(monkeypatch: pytest.MonkeyPatch, argv: list[str], expected: bool) -> None:
     monkeypatch.setattr(sys, "argv", argv)
-    assert core.is_launcher() is expected
+    assert launched.is_launcher() is expected
 
 
 def test_a_launched_job_that_does_not_import_torch_is_shown_waiting_and_says_for_what(home: Path) -> None:

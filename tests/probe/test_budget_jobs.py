@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ntstop_probe.core import as_share, settings_of
+from ntstop_probe.settings import as_share, settings_of
 from ntstop_probe.values import Unusable
 from ntstop_probe.wire import Event, Heartbeat, Steps, unpack
 

@@ -83,8 +83,9 @@ def training(hooks: Hooks | None = None) -> str:
 
 
 GUARDS = {
-    *(f"TorchHooks.{name}" for name in ("claim", "claim_fetch", "fetch_raised", "fail", "zeroed", "clipping")),
-    *("TorchHooks.norm_measured", "TorchHooks.measure", "Captured.during", "Captured.during.<locals>._foreach_norm"),
+    *(f"TorchHooks.{name}" for name in ("claim", "claim_fetch", "fetch_raised", "fail", "zeroed")),
+    *(f"Clipping.{name}" for name in ("measured", "measure", "scales")),
+    *("Captured.during", "Captured.during.<locals>._foreach_norm"),
 }
 """Called by the wrappers outside of their own `try`: each begins with one, or has nothing in it that can fail."""
 

@@ -5,7 +5,7 @@ install    arm, disarm; the only part the rest of the probe knows
 patches    the table of what is changed in torch; wrappers, traceable: what stands there instead
 torch_hooks     who trains, and what to do when a part of ours fails
 light, steps, fetches, visits, ledger, axis     from events to steps
-layers, naming, norms, captured, sample     per-layer numbers
+layers, naming, norms, clipping, captured, sample     per-layer numbers
 budget, floor, interval     how often any of it is done
 readback, device, readings, completion     numbers that come later from a device
 facts, autocast, rates     what can be told of the training

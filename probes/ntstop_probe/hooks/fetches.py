@@ -94,7 +94,13 @@ class FetchMachine(Ledger):
             self._close(now, whole=True)
             if self._epoch_done:
                 self._end_epoch(now)
-            if self.loader and grad_enabled and iterator is self._visits.trained and self._is_plain(self.ordinal):
+            if (
+                self.timing_mask
+                and self.loader
+                and grad_enabled
+                and iterator is self._visits.trained
+                and self._is_plain(self.ordinal)
+            ):
                 self._enter_light()
                 self._progress.enter(FETCH, now)
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import threading
 import time
@@ -18,6 +17,7 @@ from ..progress import Progress
 from ..rows import EventRow, StepRow
 from .autocast import autocast_of
 from .budget import WORDS, Budget
+from .clipping import Clipping
 from .compiler import CompiledSteps
 from .completion import Completion
 from .device import DeviceClock
@@ -46,19 +46,19 @@ class TorchHooks:
     __slots__ = (
         "_batch",
         "_looked",
-        "_looking",
-        "_norm_is_2",
         "_outbox",
         "_settings",
         "_tentative",
         "active",
         "budget",
+        "clipping",
         "clock",
         "compiled",
         "completion",
         "facts",
         "in_backward",
         "layers",
+        "looking",
         "loss_factor",
         "machine",
         "owner",
@@ -88,10 +88,11 @@ class TorchHooks:
         )
         self.completion = Completion(outbox, self.readback, self._look_now)
         self.machine = TrainingMachine(self._step_closed, outbox.append, outbox.put, progress)
-        self._looking = 0.0
+        self.looking = 0.0
         """Seconds of the open step that went into looking at its layers: they are not part of the floor."""
         self.clock: DeviceClock | None = None
         """Of the device that the first loss on one was on."""
+        self.clipping = Clipping(self)
         self.compiled = CompiledSteps()
         self.in_backward = False
         self.unscaled: tuple[weakref.ReferenceType[Any], Any] | None = None
@@ -100,7 +101,6 @@ class TorchHooks:
         """What a framework has just divided the loss by, before its backward."""
         self.stepped = False
         """An optimizer has stepped since somebody set this to False."""
-        self._norm_is_2 = False
         self._batch: tuple[int | None, int | None] | None = None
 
     # Who trains
@@ -154,20 +154,21 @@ class TorchHooks:
                 readings = replace(readings, tape=tape)
         if not machine.light:
             cost = self.progress.cost
-            budget.floor.long_step(cost - machine.cost_before - self._looking)
+            budget.floor.long_step(cost - machine.cost_before - self.looking)
             machine.cost_before = cost
-            self._looking = 0.0
+            self.looking = 0.0
         if layers.sample is not None:
             started, began = _clock(), _thread_clock()
             self.completion.step(row, readings, layers.take(row.ordinal))
             layers.charge(_thread_clock() - began)
-            self._looking += _clock() - started
+            self.looking += _clock() - started
         elif not self.completion.quick(row, readings):
             self.completion.step(row, readings)
         if row.ordinal >= budget.next_review:
             self._review(row.ordinal)
-        machine.busy = min(layers.next_due, budget.next_review)
-        machine.plain_rows = self.clock is None and not self.completion.held and not self._outbox.full
+        if machine.timing_mask:
+            machine.busy = min(layers.next_due, budget.next_review)
+            machine.plain_rows = self.clock is None and not self.completion.held and not self._outbox.full
 
     def _review(self, ordinal: int) -> None:
         """Does the probe keep to its budget? If not, less is done from here on."""
@@ -258,56 +259,9 @@ class TorchHooks:
             # A fake or functorch tensor: it has no value.
             return None
 
-    def norm_measured(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Clipping is about to measure a norm, of this type. True: its single norms are wanted."""
-        if get_ident() != self.owner or self.machine.light:
-            return False
-        try:
-            self._norm_is_2 = float(args[1] if len(args) > 1 else kwargs.get("norm_type", 2.0)) == 2.0
-        except Exception:
-            self._norm_is_2 = False
-        return self._norm_is_2 and self.machine.ordinal >= self.layers.next_due and not self._capturing()
-
-    def _capturing(self) -> bool:
+    def capturing(self) -> bool:
         """A CUDA graph is being captured: what is done now would be done again at each replay."""
-        return self.clock is not None and torch.cuda.is_current_stream_capturing()
-
-    def measure(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Let clipping measure its norm, and keep the norms of the single gradients."""
-        captured = self.layers.captured
-        total = captured.during(functools.partial(original, *args, **kwargs))
-        started, began = _clock(), _thread_clock()
-        try:
-            captured.complete(args[0] if args else kwargs["tensors"])
-        except Exception as error:
-            self._fail_layers(error)
-        self.layers.charge(_thread_clock() - began)
-        took = _clock() - started
-        self._looking += took
-        self.progress.cost += took
-        return total
-
-    def clipping(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Clipping has measured, and is about to scale the gradients."""
-        if get_ident() != self.owner:
-            return
-        if not self.machine.details:
-            self._norm_is_2 = False
-            return
-        started = _clock()
-        try:
-            norm = args[2] if len(args) > 2 else kwargs["total_norm"]
-            limit = float(args[1] if len(args) > 1 else kwargs["max_norm"])
-            if self._norm_is_2 and norm.__class__ is torch.Tensor:
-                self.machine.note_norm(self.readback.read(norm.detach()), limit)
-            elif self._norm_is_2 and hasattr(norm, "to_local"):
-                # Ranks that have not put their parts together yet know no norm of the whole, nor how far it is clipped.
-                whole = all(placement.is_replicate() for placement in norm.placements)
-                self.machine.note_norm(self.readback.read(norm.to_local().detach()), limit if whole else None)
-            self._norm_is_2 = False
-        except Exception as error:
-            self.fail("gradient clipping", error)
-        self.progress.cost += _clock() - started
+        return self.clock is not None and torch.cuda.is_current_streamcapturing()
 
     def mark(self, phase: str) -> None:
         """On the device's clock, `phase` ends here."""
@@ -338,10 +292,10 @@ class TorchHooks:
                 progress.saw_optimizer = True
                 layers.meet(optimizer)
                 progress.setup += _clock() - started
-            if machine.ordinal >= layers.next_due and not closure and not self._capturing():
+            if machine.ordinal >= layers.next_due and not closure and not self.capturing():
                 layers.before(optimizer, machine.ordinal, machine.clipped, ratio=True)
         except Exception as error:
-            self._fail_layers(error)
+            self.fail_layers(error)
         self._looked_since(started)
 
     def look_after(self, optimizer: Any, closure: bool) -> None:
@@ -353,12 +307,12 @@ class TorchHooks:
                 layers.before(optimizer, machine.ordinal, [], ratio=False)
             layers.after()
         except Exception as error:
-            self._fail_layers(error)
+            self.fail_layers(error)
         self._looked_since(started)
 
     def _looked_since(self, started: float) -> None:
         now = _clock()
-        self._looking += now - started
+        self.looking += now - started
         self.machine.own_work(now)
 
     def compiled_step(self) -> None:
@@ -378,14 +332,14 @@ class TorchHooks:
                 self.progress.setup += _clock() - now
             layers.after()
         except Exception as error:
-            self._fail_layers(error)
+            self.fail_layers(error)
         self._looked_since(now)
         machine.optimizer_end(_clock(), id(optimizer), rates(optimizer.param_groups) if machine.details else None)
 
     def look_before_compiled(self) -> None:
         """After a backward: where the optimizer's step is compiled, its layers are looked at here."""
         optimizer = None if self.compiled.seen is None else self.compiled.seen()
-        if optimizer is None or id(optimizer) not in self.layers.known or self._capturing():
+        if optimizer is None or id(optimizer) not in self.layers.known or self.capturing():
             return
         started = _clock()
         try:
@@ -393,10 +347,10 @@ class TorchHooks:
             self.layers.forget()
             self.layers.before(optimizer, self.machine.ordinal, self.machine.clipped, ratio=True)
         except Exception as error:
-            self._fail_layers(error)
+            self.fail_layers(error)
         self._looked_since(started)
 
-    def _fail_layers(self, error: Exception) -> None:
+    def fail_layers(self, error: Exception) -> None:
         """A kind of tensor that cannot be measured, say: time and loss go on without the layers."""
         if self.layers.switch_off():
             text = f"layers: {type(error).__name__}: {error}"
