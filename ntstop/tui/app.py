@@ -16,6 +16,7 @@ from ..settings import View
 from . import bindings, terminal
 from .screens import SCREENS
 from .screens.base import RunScreen
+from .screens.card import CardScreen
 from .screens.help import HelpScreen
 from .screens.runs import RunsScreen
 from .themes import ANSI, THEMES
@@ -104,6 +105,15 @@ class NtstopApp(App[int], inherit_bindings=False):
     def action_help(self) -> None:
         """Show what the keys do here, made from the bindings that are active now."""
         self.push_screen(HelpScreen.of(self.screen))
+
+    def on_card_screen_curves(self, event: CardScreen.Curves) -> None:
+        """From a card: the curves that it rests on, at the step where it began."""
+        self.workspace.pick(event.finding)
+        self.action_go("curves")
+        from .screens.curves import CurvesScreen
+
+        if isinstance(screen := self._installed("curves"), CurvesScreen):
+            screen.show_one_of([item.series for item in event.finding.evidence])
 
     def action_runs(self) -> None:
         """List the runs of this machine."""

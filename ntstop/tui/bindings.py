@@ -143,6 +143,8 @@ FINDINGS_SCREEN: list[BindingType] = [
 
 CARD: list[BindingType] = [
     key("a", "acknowledge", "acknowledge", "acknowledge the finding, with a note", show=True),
+    key("enter", "curves", "curves", "the curves at the step where it began", show=True),
+    key("escape,q", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
 ]
 
 NOTE: list[BindingType] = [

@@ -13,7 +13,7 @@ from ..run.names import main_curve
 from ..run.process import ProcessState
 from .raster.ink import Ink
 from .raster.scale import steady_range
-from .raster.spec import ChartSpec, Marker, Trace
+from .raster.spec import ChartSpec, Marker, Span, Trace
 from .workspace import Look, Shown
 
 FEW = 1 / 8
@@ -44,6 +44,7 @@ class Frame:
     end: float = np.inf
     """What lies beyond is not drawn: the picture is stopped there."""
     markers: tuple[Marker, ...] = ()
+    spans: tuple[Span, ...] = ()
 
     def step_at(self, place: float) -> float:
         """The step of the first run that is drawn at `place`."""
@@ -66,7 +67,8 @@ def frame_of(look: Look, axis: AxisName) -> Frame:
     first = lanes[0].alignment
     if axis == "step" or first is None:
         lanes = tuple(_lane(pair, "step") for pair in look.runs)
-        return Frame("step", lanes, view.window, cursor=view.cursor, end=view.query[1], markers=tuple(look.markers))
+        spans = tuple(look.spans)
+        return Frame("step", lanes, view.window, 1.0, "", view.cursor, view.query[1], tuple(look.markers), spans)
     ends = [lane.alignment.place(_last(lane.process)) for lane in lanes if lane.alignment is not None]
     unit, scale = "", 1.0
     if axis == "time":
@@ -77,7 +79,10 @@ def frame_of(look: Look, axis: AxisName) -> Frame:
     markers = tuple(replace(marker, x=first.place(marker.x) / scale) for marker in look.markers)
     cursor = None if view.cursor is None else first.place(view.cursor) / scale
     end = np.inf if view.frozen is None else first.place(view.frozen) / scale
-    return Frame(axis, lanes, (left, right), scale, unit, cursor, end, markers)
+    spans = tuple(
+        replace(span, x0=first.place(span.x0) / scale, x1=first.place(span.x1) / scale) for span in look.spans
+    )
+    return Frame(axis, lanes, (left, right), scale, unit, cursor, end, markers, spans)
 
 
 def _lane(pair: tuple[Shown, ProcessState], axis: AxisName) -> Lane:
@@ -138,6 +143,7 @@ def chart_of(frame: Frame, traces: Sequence[Trace], *, log: bool) -> ChartSpec:
         x_range=frame.x_range,
         log=log,
         markers=frame.markers,
+        spans=frame.spans,
         cursor_x=frame.cursor,
         legend=False,
         empty="nothing here",

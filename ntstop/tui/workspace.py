@@ -21,7 +21,8 @@ from ..run.process import ProcessState
 from ..session import Session
 from .colours import PLACES, ColourBook
 from .marks import markers_of
-from .raster.spec import Marker
+from .raster.ink import Ink
+from .raster.spec import Marker, Span
 from .view import StepView
 
 
@@ -44,6 +45,8 @@ class Look:
     view: StepView
     markers: Sequence[Marker]
     """Events and findings on the step axis."""
+    spans: Sequence[Span]
+    """The steps of the finding that was chosen, while the cursor is set."""
     findings: Sequence[Finding]
     """Copies, the weightiest first; they may be kept."""
     runs: Sequence[tuple[Shown, ProcessState]]
@@ -161,7 +164,14 @@ class Workspace:
         self.view.extend(min(low for low, _ in ranges), max(high for _, high in ranges))
         process = runs[0][1]
         markers = markers_of(process, self.findings)
-        return Look(self.session, process, self.view, markers, self.findings, runs)
+        return Look(self.session, process, self.view, markers, self._spans(), self.findings, runs)
+
+    def _spans(self) -> list[Span]:
+        finding = self.finding
+        if finding is None or finding.id != self._chosen or self.view.cursor is None:
+            return []
+        end = finding.last_step if finding.status == "resolved" else self.view.shown_last
+        return [Span(finding.first_step, max(end, finding.first_step), _SPAN_INKS[finding.severity])]
 
     @property
     def place(self) -> int:
@@ -195,6 +205,7 @@ class Workspace:
             self.findings = [copy.copy(finding) for finding in engine.findings]
 
 
+_SPAN_INKS = {"critical": Ink.SPAN_CRITICAL, "warning": Ink.SPAN_WARNING, "info": Ink.SPAN}
 _EXTENT = (*TRAIN_NAMES, "step_time")
 
 

@@ -288,6 +288,22 @@ async def test_a_click_chooses_the_chart_and_puts_the_cursor_there() -> None:
         assert screen.curves.view.cursor is not None and 300 < screen.curves.view.cursor < 800
 
 
+async def test_from_a_card_enter_goes_to_its_curve_at_the_step_where_it_began() -> None:
+    async with opened(feed.training(1500, nan_from=1200)) as screen:
+        await screen.press("down", "1")
+        await screen.shows("nonfinite-loss")
+        await screen.press("enter")
+        await screen.shows("Symptom", "enter: the curves there")
+        await screen.press("enter")
+        await screen.until(lambda: isinstance(screen.app.screen, CurvesScreen), "the curves")
+        await screen.shows("▸ loss", "step 1,200")
+        cell = next(cell for cell in screen.curves.pane.grid.cells if cell.name == "loss")
+        (span,) = cell.spec.spans
+        assert (span.x0, span.x1) == (1200, 1499), "what goes on is shaded to the end"
+        await screen.press("escape")
+        await screen.until(lambda: not screen.curves.pane.grid.cells[0].spec.spans, "no cursor, no shade")
+
+
 async def test_one_run_has_no_difference_and_says_so() -> None:
     async with opened(feed.training(300)) as screen:
         await screen.press("d")

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -24,7 +25,14 @@ class CardScreen(ModalScreen[None]):
     """Drawn over the overview; the run goes on behind it."""
 
     AUTO_FOCUS = "#dialog"
-    BINDINGS: ClassVar = [*bindings.CARD, *bindings.LAYER_OUT]
+    BINDINGS: ClassVar = bindings.CARD
+
+    class Curves(Message):
+        """The curves at the step where a finding began are asked for."""
+
+        def __init__(self, finding: Finding) -> None:
+            super().__init__()
+            self.finding = finding
 
     def __init__(self, finding: Finding, how: Reproduction, kept: ViewerState) -> None:
         super().__init__()
@@ -36,7 +44,7 @@ class CardScreen(ModalScreen[None]):
         """Two columns: the headings of the card, and the text."""
         with VerticalScroll(id="dialog") as dialog:
             dialog.border_title = self.finding.kind
-            dialog.border_subtitle = "a: acknowledge  esc: back"
+            dialog.border_subtitle = "a: acknowledge  enter: the curves there  esc: back"
             yield Static(self.table())
 
     def on_screen_resume(self) -> None:
@@ -46,6 +54,11 @@ class CardScreen(ModalScreen[None]):
     def table(self) -> Table:
         """The card as it stands."""
         return card_table(self.finding, self.how, self.kept.note(self.finding.id))
+
+    def action_curves(self) -> None:
+        """Leave, and look at the curves there."""
+        self.app.post_message(self.Curves(self.finding))
+        self.app.pop_screen()
 
     def action_acknowledge(self) -> None:
         """Ask for a note."""

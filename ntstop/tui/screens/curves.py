@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
@@ -56,6 +57,18 @@ class CurvesScreen(RunScreen):
             if place is not None:
                 self.pane.choice.chosen = grid.cells[place].name
                 self.redraw()
+
+    def show_one_of(self, names: Sequence[str | None]) -> None:
+        """Choose the first of these curves that there is."""
+        with self.workspace.locked():
+            process = self.workspace.session.state.primary
+            known = set(process.series) if process else set()
+        found = next((name for name in names if name in known), None)
+        if found is not None:
+            self.pane.set_filter("")
+            self.pane.choice.chosen = found
+        if self.is_mounted:
+            self.redraw()
 
     def action_choose(self, offset: int) -> None:
         """Another curve."""

@@ -158,7 +158,8 @@ class CurvesPane(Pane):
         choice = self.choice
         overlaid = tuple(choice.overlaid) if choice.is_large else name in choice.overlaid
         return (
-            name, frame.axis, frame.x_range, look.view.key, self.is_difference, self._shape, self._margin, overlaid,
+            name, frame.axis, frame.x_range, frame.spans, look.view.key, self.is_difference, self._shape, self._margin,
+            overlaid,
             name in choice.pinned, name == choice.chosen, tuple(id(lane.shown) for lane in frame.lanes),
         )  # fmt: skip
 

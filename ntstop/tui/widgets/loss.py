@@ -40,6 +40,7 @@ def loss_spec(look: Look, columns: int) -> ChartSpec:
         x_range=(left, right),
         log=view.log,
         markers=tuple(look.markers),
+        spans=tuple(look.spans),
         cursor_x=view.cursor,
         empty="no loss measured yet",
         legend=False,
