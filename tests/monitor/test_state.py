@@ -69,7 +69,7 @@ def test_a_block_of_steps_becomes_curves() -> None:
     assert xy(process, "lr") == ([0, 1, 2], [0.001] * 3)
     assert xy(process, "step_time")[1] == pytest.approx([0.1] * 3)
     assert list(process.phases) == ["data", "forward"]
-    assert xy(process, "phase/data")[1] == pytest.approx([0.04] * 3)
+    assert xy(process, "phase/data")[1] == pytest.approx([0.01] * 3)
     assert xy(process, "grad_norm")[1] == [1, 1, 1]
     assert (process.steps, process.ordinal, process.x, process.last_t) == (3, 2, 2, pytest.approx(EPOCH + 0.3))
     assert "clip" not in process.series

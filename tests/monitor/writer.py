@@ -52,7 +52,7 @@ def steps(first: int, losses: Sequence[float | None], *, at: int | None = None, 
         attempt=attempt,
         losses={"loss": packed} if (packed := pack("f8", losses)) is not None else {},
         lrs={"lr": column("f8", [0.001] * count)},
-        phases={"data": column("f4", [0.04] * count), "forward": column("f4", [0.06] * count)},
+        phases={"data": column("f4", [0.01] * count), "forward": column("f4", [0.09] * count)},
         grad_norm=column("f8", [1.0] * count),
     )
 
