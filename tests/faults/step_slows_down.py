@@ -6,7 +6,7 @@ import torch
 from common import batches, clusters, endless, start, wide
 from torch.nn.functional import cross_entropy
 
-EXPECT = {"kinds": ["step-time-regression"], "where": ".*", "steps": [285, 380]}
+EXPECT = {"kinds": ["step-time-regression"], "where": ".*", "steps": [270, 380]}
 
 
 def write(step: int) -> None:
