@@ -8,7 +8,7 @@ A screen is added like this:
    it when the axis, the cursor or the size changes, else a pane at a time, in its turn, where the run has news.
 2. Keys of the screen's own stand in `bindings.py` and are named by its `BINDINGS`; help and hints come from there.
    Cursor, zoom, pause, replay, findings and `esc` are common to all screens. A pane may have `BINDINGS` too.
-3. Its place and size stand in `ntstop.tcss`; `layout()` says which classes hold for a terminal of some size.
+3. Its place and size stand in `ntstop.tcss`; `layout_classes()` says which hold for a terminal of some size.
 4. One line in `SCREENS` below. The module is imported when its digit is first pressed; the screen is kept from then on.
    `hidden_why(workspace)` of the class may say in a few words why there is nothing to show ("the run has one rank").
 
