@@ -10,9 +10,9 @@ from tests.bench.faults import play
 from tests.faults import expectation
 
 FAULTS = (
-    "adapter_rate_too_low",
     "bf16_weights_stuck",
     "exception",
+    "graph_cut",
     "labels_all_ignored",
     "nan_in_input",
     "norm_of_zero",

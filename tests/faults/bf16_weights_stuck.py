@@ -15,7 +15,7 @@ with torch.no_grad():
 model.bfloat16()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 
-for x, y in endless(data, 700):
+for x, y in endless(data, 500):
     optimizer.zero_grad()
     loss = cross_entropy(model(x.bfloat16()).float(), y)
     loss.backward()

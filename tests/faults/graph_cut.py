@@ -26,7 +26,7 @@ data = batches(clusters(seed))
 model = Network()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-for x, y in endless(data, 900):
+for x, y in endless(data, 600):
     optimizer.zero_grad()
     loss = cross_entropy(model(x), y)
     loss.backward()

@@ -12,7 +12,7 @@ model = wide()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**30, growth_interval=150)
 
-for x, y in endless(data, 900):
+for x, y in endless(data, 600):
     optimizer.zero_grad()
     # In half precision a gradient of the logits ends at 65,504, as on a GPU.
     loss = cross_entropy(model(x).half().float(), y)

@@ -13,7 +13,7 @@ for_generator = torch.optim.Adam(generator.parameters(), lr=2e-4, betas=(0.5, 0.
 for_critic = torch.optim.Adam(critic.parameters(), lr=2e-4, betas=(0.5, 0.999))
 one, zero = torch.ones(64, 1), torch.zeros(64, 1)
 
-for real, _ in endless(data, 700):
+for real, _ in endless(data, 500):
     fake = generator(torch.randn(64, 16))
     for_critic.zero_grad()
     loss = bce(critic(real), one) + bce(critic(fake.detach()), zero)
