@@ -12,7 +12,7 @@ from ntstop_probe import wire
 from .block import StepBlock, Values
 from .context import Context, LayerSample
 from .finding import Book, Finding
-from .rules import ACROSS, Rule, load
+from .rules import ACROSS, Rule, RunRule, load
 from .thresholds import Thresholds
 
 
@@ -24,6 +24,8 @@ class _Rank:
     rules: list[Rule]
     current: int
     """The writer of the newest attempt."""
+    apart: list[Rule] = field(default_factory=list)
+    """Those of the rules that judge this rank also when all replicas are alike (`Rule.ALIKE`)."""
     ended_at: dict[int, int] = field(default_factory=dict)
     """Last step of the writers of earlier attempts."""
 
@@ -51,6 +53,9 @@ class Engine:
         self._by_writer: dict[int, _Rank] = {}
         self._ranks: list[_Rank] = []
         self._contexts: list[Context] = []
+        self._looks: dict[type[Any], frozenset[str]] = {}
+        self._led = False
+        """Rank 0 has told a loss."""
         self._across = [kind(self._book, self._contexts) for kind in ACROSS] if rules is None else []
 
     @property
@@ -66,7 +71,7 @@ class Engine:
     def observe(self, writer: int, record: wire.Record) -> None:
         """Apply one record of the process `writer`. A record whose columns do not fit is skipped, never raised."""
         rank = self._by_writer.get(writer) or self._new_rank(writer)
-        context = rank.context
+        context, rules = rank.context, self._judges(rank)
         match record:
             case wire.Hello():
                 self._hello(writer, record)
@@ -74,45 +79,70 @@ class Engine:
                 block = StepBlock.of(record)
                 if block is not None:
                     _advance(context, block)
-                    self._tell(rank.rules, "steps", block)
+                    self._led = self._led or (context.rank == 0 and bool(block.losses))
+                    self._tell(rules, "steps", block)
                     self._tell(self._across, "steps", context, block)
             case wire.Layers():
                 sample = _layer_sample(context, record)
                 if sample is not None:
-                    self._tell(rank.rules, "layers", sample)
+                    self._tell(rules, "layers", sample)
                     self._tell(self._across, "layers", context, sample)
             case wire.Schema():
                 if context.schemas.get(record.id) != record:
                     context.schemas[record.id] = record
-                    self._tell(rank.rules, "schema", record)
+                    self._tell(rules, "schema", record)
             case wire.Heartbeat():
-                self._tell(rank.rules, "heartbeat", record)
+                self._tell(rules, "heartbeat", record)
                 self._tell(self._across, "heartbeat", context, record)
             case wire.Scalars():
-                self._tell(rank.rules, "scalars", record)
+                self._tell(rules, "scalars", record)
             case wire.Host():
-                self._tell(rank.rules, "host", record)
+                self._tell(rules, "host", record)
             case wire.Device():
-                self._tell(rank.rules, "device", record)
+                self._tell(rules, "device", record)
             case wire.Allocator():
-                self._tell(rank.rules, "allocator", record)
+                self._tell(rules, "allocator", record)
             case wire.Compiler():
-                self._tell(rank.rules, "compiler", record)
+                self._tell(rules, "compiler", record)
             case wire.Event():
-                self._tell(rank.rules, "event", record)
+                self._tell(rules, "event", record)
                 if record.kind == "resume":
-                    self._tell(rank.rules, "resumed")
+                    self._tell(rules, "resumed")
+
+    def _judges(self, rank: _Rank) -> list[Rule]:
+        """The rules that look at a record of this rank.
+
+        Replicas tell one story: their losses, layers and rates are judged on rank 0 once it has told a loss. In a
+        pipeline, where it has none, and until then, every rank is judged by all rules.
+        """
+        return rank.apart if self._led and rank.context.rank else rank.rules
 
     def _tell(self, rules: list[Any], what: str, *facts: Any, **more: Any) -> None:
         """Let each rule look. One that fails is switched off: what it would have said is missing, the rest goes on."""
         for rule in tuple(rules):
+            if what not in self._looks_at(type(rule)):
+                continue
             try:
                 getattr(rule, what)(*facts, **more)
             except Exception as error:
-                rules.remove(rule)
+                for known in self._ranks:
+                    for group in (known.rules, known.apart):
+                        if rule in group:
+                            group.remove(rule)
+                if rule in rules:
+                    rules.remove(rule)
                 name = type(rule).__name__
                 self.failed[name] = f"{name} has failed and judges no more: {type(error).__name__}: {error}"
                 self._book.changed()
+
+    def _looks_at(self, kind: type[Any]) -> frozenset[str]:
+        """Names of the records that a rule looks at: what it does not override, it is not called for."""
+        known = self._looks.get(kind)
+        if known is None:
+            base: type[Any] = Rule if issubclass(kind, Rule) else RunRule
+            known = frozenset(name for name in vars(base) if getattr(kind, name) is not getattr(base, name))
+            self._looks[kind] = known
+        return known
 
     def process_gone(self, writer: int, evidence: str) -> None:
         """The process is known to be gone without having said so; `evidence` is the sentence that proves it.
@@ -160,7 +190,8 @@ class Engine:
 
     def _new_rank(self, writer: int) -> _Rank:
         context = Context(writer, self._book, self._thresholds, self._roles)
-        rank = _Rank(context, [kind(context) for kind in self._kinds], current=writer)
+        rules = [kind(context) for kind in self._kinds]
+        rank = _Rank(context, rules, current=writer, apart=[rule for rule in rules if not rule.ALIKE])
         self._by_writer[writer] = rank
         self._ranks.append(rank)
         self._contexts.append(context)

@@ -6,11 +6,19 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from ntstop_probe import wire
+
 NAMED = 3
 """Names in a sentence; the rest are counted."""
 _ADAPTER = re.compile(r"lora|adapter|prompt|prefix|(^|[._])ia3|bitfit|dora|(^|[._])peft", re.I)
 _EMBEDDING = re.compile(r"emb|(^|\.)(wte|wpe|tok|vocab|lookup|codebook)", re.I)
 _UNNAMED = re.compile(r"^\w+\.g\d+\.p\d+$")
+
+
+def sizes_of(schema: wire.Schema) -> list[int]:
+    """Elements of each layer; 1 for all where the schema does not say."""
+    size = len(schema.names)
+    return schema.numel if len(schema.numel) == size else [1] * size
 
 
 def module_of(name: str) -> str:

@@ -188,3 +188,33 @@ def test_a_rule_that_fails_is_switched_off_and_said_and_the_others_go_on() -> No
         engine.observe(1, record)
     assert list(engine.failed) == ["Broken"] and "KeyError: 'layer'" in engine.failed["Broken"]
     assert only(engine, "nonfinite-loss").first_step == 120
+
+
+RISING = [3.0 - 0.01 * step for step in range(100)] + [3.0 + 0.5 * step for step in range(60)]
+
+
+def ranks(*curves: list[float], turn: int = 4) -> Engine:
+    """Every curve is a rank's; they take turns of some steps. An empty one tells its name and no more."""
+    engine = Engine()
+    scripts = [Script(block=turn).add(hello(rank=number)).steps(curve).records for number, curve in enumerate(curves)]
+    for place in range(max(map(len, scripts))):
+        for number, records in enumerate(scripts):
+            if place < len(records):
+                engine.observe(number + 1, records[place])
+    return engine
+
+
+def where(engine: Engine, kind: str) -> list[int | None]:
+    return [finding.rank for finding in engine.findings if finding.kind == kind]
+
+
+def test_replicas_tell_one_story_and_it_is_told_of_rank_0() -> None:
+    assert where(ranks(RISING, RISING, RISING), "divergence") == [0]
+
+
+def test_a_nan_of_any_rank_is_told_of_that_rank() -> None:
+    assert where(ranks([1.0] * 21, [*([1.0] * 20), NAN]), "nonfinite-loss") == [1]
+
+
+def test_where_rank_0_has_no_loss_the_others_are_judged_by_all_rules() -> None:
+    assert where(ranks([], RISING), "divergence") == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -72,11 +73,11 @@ class WindowCounter:
     def add(self, x: Sequence[int], micro: Sequence[float | None]) -> None:
         """The steps of a block."""
         first = micro[0]
-        if first is not None and micro.count(first) == len(micro):
+        if first is not None and math.isfinite(first) and micro.count(first) == len(micro):
             self._take(int(first), len(micro), x[0], x[-1])
             return
         for at, count in zip(x, micro, strict=True):
-            if count is not None:
+            if count is not None and math.isfinite(count):
                 self._take(int(count), 1, at, at)
 
     def _take(self, micro: int, count: int, first_x: int, last_x: int) -> None:

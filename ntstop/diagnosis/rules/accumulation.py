@@ -62,6 +62,8 @@ WHERE_UNEQUAL: Final = "window"
 class AccumulationRule(Rule):
     """gradient-accumulating, where "zero_grad" (never), "micro-batches" (too often) or "window" (unequal)."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._patience = context.value(STEPS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from ntstop_probe import wire
 
@@ -18,6 +19,9 @@ class Rule:
 
     Records come in the order of their sequence numbers, live and replayed alike. Never use the time of arrival.
     """
+
+    ALIKE: ClassVar[bool] = False
+    """What it judges is the same on all replicas of a data-parallel run, so that rank 0 is enough."""
 
     def __init__(self, context: Context) -> None:
         self.context = context

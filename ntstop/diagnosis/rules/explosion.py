@@ -46,6 +46,8 @@ NAMED: Final = 3
 class ExplodingRule(Rule):
     """exploding-gradients."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._warning = context.value(WARNING)

@@ -16,7 +16,7 @@ from ..detectors.chance import levels_of_k, near
 from ..detectors.gradflow import Flags, GradientFlow
 from ..evidence import point
 from ..finding import Claim, Evidence, Finding, Severity
-from ..layer_names import common, is_adapter, is_named, is_weight, listed
+from ..layer_names import common, is_adapter, is_named, is_weight, listed, sizes_of
 from ..thresholds import threshold
 from .base import Rule, rule
 
@@ -78,6 +78,8 @@ class _Part:
 @rule
 class FrozenLayersRule(Rule):
     """frozen-layers: "unheld" (gradients without an optimizer), "unreached" (no gradient) and "frozen" (by flag)."""
+
+    ALIKE = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -154,7 +156,7 @@ class FrozenLayersRule(Rule):
         if finding is not None:
             finding.last_step = max(finding.last_step, flow.last_x)
             return
-        sizes = np.array(schema.numel or [1] * len(schema.names), np.float64)
+        sizes = np.array(sizes_of(schema), np.float64)
         trained = ~_flags(schema.frozen, len(schema.names), False) | which
         part = _Part(names, float(sizes[which].sum() / max(1.0, sizes[trained].sum())), int(flow.since[which].min()))
         if why == "unheld":
@@ -186,7 +188,7 @@ class FrozenLayersRule(Rule):
 
     def _judge_flat(self, schema: wire.Schema, name: str) -> None:
         frozen = _flags(schema.frozen, len(schema.names), False)
-        sizes = np.array(schema.numel or [1] * len(schema.names), np.float64)
+        sizes = np.array(sizes_of(schema), np.float64)
         share = float(sizes[frozen].sum() / sizes.sum())
         trained = [layer for layer, flag in zip(schema.names, frozen, strict=True) if not flag]
         self._seen = -(1 << 40)  # looked at once

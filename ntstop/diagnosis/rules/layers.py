@@ -13,7 +13,7 @@ from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
 from ..detectors.gradflow import Flags, GradientFlow, decades, numbers
 from ..finding import Claim, Evidence, Finding, Severity
-from ..layer_names import is_embedding, is_weight, listed, module_of
+from ..layer_names import is_embedding, is_weight, listed, module_of, sizes_of
 from ..optimizers import adaptive
 from ..thresholds import threshold
 from .base import Rule, rule
@@ -67,6 +67,8 @@ EPSILON: Final = 1e-8
 
 class _LayerRule(Rule):
     """Follows the newest schema; `judge` is called between samples and steps."""
+
+    ALIKE = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -130,7 +132,7 @@ class DeadLayerRule(_LayerRule):
     def judge(self, schema: wire.Schema) -> None:
         flow, finding = self._flow, self._finding
         dead = flow.zero >= self._least
-        dead &= np.array([is_weight(name) for name in schema.names])
+        dead &= np.array([is_weight(name) for name in schema.names], np.bool_)
         dead &= ~_empty_shards(schema, self._norms)
         if finding is not None and self._said is not None:
             if (flow.live[self._said] >= self._least).all():
@@ -172,7 +174,7 @@ class VanishingRule(_LayerRule):
         self._finding: Finding | None = None
 
     def restart(self, schema: wire.Schema) -> None:
-        sizes = schema.numel or [WEIGHTS] * len(schema.names)
+        sizes = sizes_of(schema) if schema.numel else [WEIGHTS] * len(schema.names)
         self._deep = [
             index
             for index, name in enumerate(schema.names)
@@ -211,7 +213,7 @@ class VanishingRule(_LayerRule):
         if len(self._falls) < FALL_SAMPLES or self._last is None:
             return
         x, grads, norms = self._last
-        sizes = [schema.numel[index] if schema.numel else 1 for index in self._deep]
+        sizes = [sizes_of(schema)[index] for index in self._deep]
         element = grads[0] / max(1, sizes[0]) ** 0.5
         adapts = adaptive(self.context.hello) and element > EPSILON
         names = [schema.names[index] for index in self._deep]

@@ -48,6 +48,8 @@ WHERE_STEP: Final = "optimizer step"
 class EvalModeRule(Rule):
     """eval-mode-training."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._needed = context.value(LOOKS)
@@ -96,6 +98,8 @@ class EvalModeRule(Rule):
 @rule
 class UnsteppedRule(Rule):
     """params-not-updating, where "optimizer step": backward passes go on, and no optimizer steps."""
+
+    ALIKE = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

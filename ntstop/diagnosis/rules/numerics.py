@@ -116,7 +116,12 @@ class NonfiniteRule(Rule):
     def _follow(self, block: StepBlock) -> None:
         """Where in the epoch it is, and the loss scale."""
         epochs = block.epoch
-        if epochs is not None and (last := epochs[-1]) is not None and (not self._epoch or self._epoch[0] != last):
+        if (
+            epochs is not None
+            and (last := epochs[-1]) is not None
+            and math.isfinite(last)
+            and (not self._epoch or self._epoch[0] != last)
+        ):
             self._epoch = (int(last), block.ordinal + epochs.index(last))
         if block.scaled and (scales := block.loss_scale) is not None:
             self._scale = next((scale for scale in reversed(scales) if scale is not None), self._scale)

@@ -79,6 +79,8 @@ class LossCurveRule(Rule):
     an explosion are told then. Nothing new is told while numbers are nonfinite or parameters stand still.
     """
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._name = ""

@@ -85,6 +85,8 @@ FIXES = {
 class StepTimeRule(Rule):
     """step-time-regression."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._shift = context.value(SHIFT)

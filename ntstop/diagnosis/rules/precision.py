@@ -76,6 +76,8 @@ START: Final = 16
 class LossScaleRule(Rule):
     """loss-scale-collapse."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._skips = context.value(SKIPS)
@@ -130,6 +132,8 @@ class LossScaleRule(Rule):
 @rule
 class UnderflowRule(Rule):
     """update-underflow: half-precision weights that the optimizer's steps leave as they are."""
+
+    ALIKE = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

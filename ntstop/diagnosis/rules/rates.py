@@ -82,6 +82,8 @@ NEAR: Final = 16
 class RateRule(Rule):
     """lr-zero and lr-jump, by the largest rate of all groups."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._zero_steps = context.value(ZERO_STEPS)
@@ -205,6 +207,8 @@ class RateRule(Rule):
 class LoggedRateRule(Rule):
     """lr-jump, where "logged": the rate that the job logs is not the one that its optimizer uses."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._factor = context.value(LOGGED)
@@ -250,7 +254,7 @@ class LoggedRateRule(Rule):
                 continue
             cut = slice(max(0, ordinal - NEAR - first), max(0, ordinal + NEAR - first) + 1)
             for column in block.lrs.values():
-                rates += [rate for rate in column[cut] if rate is not None and rate > 0.0]
+                rates += [rate for rate in column[cut] if rate is not None and 0.0 < rate < math.inf]
         return min(rates, key=lambda rate: abs(math.log(rate / value)), default=None)
 
     def _judge(self, name: str, x: int, logged: float, real: float) -> None:
@@ -328,7 +332,7 @@ def _leap_claim(leap: Leap) -> Claim:
         symptom=f"the learning rate leapt from {leap.before:.3g} to {leap.after:.3g} (×{factor:.3g}) at step "
         f"{leap.x:,}",
         hypothesis="A schedule with a slip (a boundary, a factor that is applied twice), or a rate that was set by "
-        f"hand. It is {leap.after / leap.peak:.3g} times the highest rate before it.",
+        f"hand. It is {leap.after / max(leap.peak, leap.before):.3g} times the highest rate before it.",
         fix=f"If it was not meant, keep {leap.before:.3g} from step {leap.x:,} on, from the checkpoint before it; if "
         f"it was, rise to {leap.after:.3g} over a few hundred steps.",
         confidence="high that it happened: read from the optimizer's groups"

@@ -86,6 +86,8 @@ SCALED: Final = 1024.0
 class UpdateRatioRule(Rule):
     """update-ratio-high and -low, from the samples that compare the weights before and after a step."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._low = context.value(LEVEL_LOW)
@@ -224,6 +226,8 @@ WHERE_CLIP: Final = "clip"
 @rule
 class ClipBeforeUnscaleRule(Rule):
     """update-ratio-low, where "clip": gradients are clipped while they still carry the loss scale."""
+
+    ALIKE = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -93,6 +93,8 @@ class _Resume:
 class ResumeRule(Rule):
     """resume-discontinuity and step-rewind."""
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._jump = context.value(JUMP)
@@ -252,6 +254,8 @@ class ResumeRule(Rule):
 @rule
 class StaleRule(Rule):
     """checkpoint-stale."""
+
+    ALIKE = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -45,6 +45,8 @@ class ParamsNotUpdatingRule(Rule):
     Folds plateau and never-learned: a model that is not updated cannot come down. A rate of zero is not this.
     """
 
+    ALIKE = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._frozen = FrozenDetector(int(context.value(SAMPLES)))
