@@ -255,11 +255,13 @@ class LoggedRateRule(Rule):
             cut = slice(max(0, ordinal - NEAR - first), max(0, ordinal + NEAR - first) + 1)
             for column in block.lrs.values():
                 rates += [rate for rate in column[cut] if rate is not None and 0.0 < rate < math.inf]
-        return min(rates, key=lambda rate: abs(math.log(rate / value)), default=None)
+        return min(rates, key=lambda rate: abs(math.log(rate) - math.log(value)), default=None)
 
     def _judge(self, name: str, x: int, logged: float, real: float) -> None:
         off = self._off.setdefault(name, [])
         factor = real / logged
+        if not 0.0 < factor < math.inf:
+            return
         finding = self._findings.get(name)
         if 1 / self._factor < factor < self._factor:
             off.clear()
