@@ -217,7 +217,7 @@ def test_growth_that_ends_is_resolved() -> None:
 
 def test_workers_that_grow_are_told_apart_from_the_process() -> None:
     def host(step: int, t: float) -> list[wire.Record]:
-        return [wire.Host(t=t, process_rss=10**9, children=4, children_rss=int(2e9 + step * 4e6))]
+        return [wire.Host(t=t, process_rss=10**9, children=4, children_private=int(2e9 + step * 4e6))]
 
     finding = only(diagnose(timed(usual, 600, workers=4, between=host).records), "memory-growth")
     assert finding.where == "loader workers" and "arrays" in finding.claim.fix

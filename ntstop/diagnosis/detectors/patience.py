@@ -18,6 +18,8 @@ SMOOTH: Final = 3
 DIFF: Final = 1.4826 / math.sqrt(2.0)
 LEAST: Final = 6
 """Evaluations before anything is said."""
+SLOPE_POINTS: Final = 48
+"""At most so many of them: the pairs of a slope grow with the square."""
 RISING: Final = 4
 """Smoothed evaluations since the best that a slope needs."""
 
@@ -102,7 +104,8 @@ class EvaluationCurve:
         rising = False
         if len(since) >= RISING:
             where = np.array([known.x for known in kept[at + 1 : at + 1 + len(since)]], dtype=np.float64)
-            rising = theil_sen(where, since)[1] > 0.0
+            every = -(-len(since) // SLOPE_POINTS)
+            rising = theil_sen(where[::every], since[::every])[1] > 0.0
         return Past(
             best=best,
             first=kept[0],

@@ -45,6 +45,9 @@ SHARE = threshold(
 SETTLE_STEPS: Final = 32
 SETTLE_SECONDS: Final = 3.0
 """Buffers, caches and optimizer state fill in the first steps."""
+COPIED: Final = 4.0
+COPIED_SHARE: Final = 0.25
+"""Workers that have copied 256 MB and a quarter of what they were forked with: batches in a queue take less."""
 DAY: Final = 86_400.0
 SOON: Final = 600.0
 MISSES: Final = 3
@@ -52,14 +55,12 @@ MISSES: Final = 3
 _OOM = re.compile(
     r"out ?of ?memory|memoryerror|can.?t allocate memory|cannot allocate memory|bad_alloc|alloc_failed", re.I
 )
-HOST, WORKERS, SHARED = "host memory", "loader workers", "host memory outside the processes"
+HOST, WORKERS = "host memory", "loader workers"
 FIXES = {
     HOST: "Look at what the loop keeps from step to step: `total += loss` keeps every graph (use loss.item() or "
     "loss.detach()), lists of outputs or losses, hooks; tracemalloc or memray shows the line.",
-    WORKERS: "Hold the dataset's samples in a few large arrays (numpy, torch, Arrow), not in lists of Python "
-    "objects, and clear caches in __getitem__; fewer workers postpone it.",
-    SHARED: "Forked workers copy the pages of Python objects as they touch them (reference counts): hold samples in "
-    "a few large arrays (numpy, torch, Arrow) instead of lists or dicts, or start workers by spawn.",
+    WORKERS: "Hold the dataset's samples in a few large arrays (numpy, torch, Arrow), not in lists or dicts of Python "
+    "objects, whose pages are copied as their reference counts change; clear caches in __getitem__.",
     "GPU": "Look at what keeps tensors on the GPU from step to step: `total += loss` (use loss.item() or .detach()), "
     "lists of outputs, metrics; torch.cuda.memory._record_memory_history() shows the line.",
 }
@@ -89,6 +90,8 @@ class GrowthRule(Rule):
         self._steps = 0
         """Steps of this attempt."""
         self._children = 0
+        self._forked: tuple[float, int, int] | None = None
+        """When and where the workers' own bytes were read first, and how many they were."""
         self._totals: dict[int, int] = {}
 
     def resumed(self) -> None:
@@ -106,6 +109,9 @@ class GrowthRule(Rule):
             self._totals[device.index] = device.memory_total
 
     def host(self, host: wire.Host) -> None:
+        if self._forked is None and host.children_private is not None:
+            self._forked = (host.t, self.context.last_x, host.children_private)
+            self._children = host.children or 0
         if not self._settled(host.t):
             return
         full = host.memory_total
@@ -114,16 +120,27 @@ class GrowthRule(Rule):
             self._look(HOST, host.t, host.process_rss, room)
         if host.children is None or host.children != self._children:
             # Workers that come and go change the sum without any of them growing.
-            for where in (WORKERS, SHARED):
-                self._drifts.pop(where, None)
-                self._end(where, "workers came or went")
+            self._drifts.pop(WORKERS, None)
+            private = host.children_private
+            self._forked = None if private is None else (host.t, self.context.last_x, private)
+            self._end(WORKERS, "workers came or went")
             self._children = host.children or 0
-        elif host.children and host.children_rss is not None:
-            self._look(WORKERS, host.t, host.children_rss, room)
-            hello = self.context.hello
-            workers = hello.manifest.workers if hello is not None else None
-            if workers and host.memory_used is not None and host.process_rss is not None:
-                self._look(SHARED, host.t, host.memory_used - host.process_rss, room)
+        elif host.children and host.children_private is not None:
+            self._look(WORKERS, host.t, host.children_private, room)
+            self._copied(host.t, host.children_private, host.children_rss, room)
+
+    def _copied(self, t: float, private: int, resident: int | None, room: float | None) -> None:
+        """What forked workers shared at first and have copied since: at most all of it, so it need not go on."""
+        if self._forked is None:
+            return
+        x, (began, first_x, first) = self.context.last_x, self._forked
+        grown = private - first
+        if WORKERS in self._findings or not resident or grown < max(COPIED * self._least, COPIED_SHARE * resident):
+            return
+        span = t - began
+        slope = grown / span
+        drift = Drift(first_x, first, x, private, span, slope, slope, slope, 2)
+        self._findings[WORKERS] = self._open(WORKERS, drift, room)
 
     def allocator(self, allocator: wire.Allocator) -> None:
         if allocator.allocated is not None and self._settled(allocator.t):
@@ -142,28 +159,31 @@ class GrowthRule(Rule):
         if not detector.add(t, self.context.last_x, value):
             return
         drift = detector.drift(self._least, self._share)
-        if drift is None or (where == SHARED and (HOST in self._findings or WORKERS in self._findings)):
+        if drift is None:
             self._misses[where] = self._misses.get(where, 0) + 1
             if self._misses[where] >= MISSES:
                 self._end(where, "it stopped growing")
             return
         self._misses[where] = 0
-        claim, severity = _claim(where, drift, room), _severity(where, drift, room)
         finding = self._findings.get(where)
         if finding is None:
-            self._findings[where] = self.context.open(
-                "memory-growth",
-                claim,
-                severity=severity,
-                area=AREA,
-                failure_mode="pipeline",
-                where=where,
-                first_x=drift.first_x,
-                last_x=drift.last_x,
-            )
+            self._findings[where] = self._open(where, drift, room)
             return
+        claim, severity = _claim(where, drift, room), _severity(where, drift, room)
         finding.claim, finding.severity, finding.last_step = claim, severity, drift.last_x
         self.context.book.changed()
+
+    def _open(self, where: str, drift: Drift, room: float | None) -> Finding:
+        return self.context.open(
+            "memory-growth",
+            _claim(where, drift, room),
+            severity=_severity(where, drift, room),
+            area=AREA,
+            failure_mode="pipeline",
+            where=where,
+            first_x=drift.first_x,
+            last_x=drift.last_x,
+        )
 
     def _end(self, where: str, how: str) -> None:
         finding = self._findings.pop(where, None)
@@ -180,8 +200,6 @@ def _left(drift: Drift, room: float | None) -> float | None:
 
 def _severity(where: str, drift: Drift, room: float | None) -> Severity:
     left, few = _left(drift, room), drift.points < 12
-    if where == SHARED and few:
-        return "info"
     if left is not None and left < SOON and not few:
         return "critical"
     return "warning" if (left is not None and left < DAY) or drift.growth >= 0.25 * drift.first else "info"
@@ -193,7 +211,7 @@ def _claim(where: str, drift: Drift, room: float | None) -> Claim:
     until = f"; full in about {seconds(left)}" if left is not None else ""
     per_step = drift.slope * drift.seconds / steps
     gpu = where.startswith("GPU")
-    series = "allocated" if gpu else "children_rss" if where == WORKERS else "memory_used" if where == SHARED else "rss"
+    series = "allocated" if gpu else "children_private" if where == WORKERS else "process_rss"
     what = {HOST: "memory of the process", WORKERS: "memory of the loader's workers"}.get(where, where)
     evidence = [
         Evidence(f"before: {mega(drift.first)} at step {drift.first_x:,}", series, drift.first_x, drift.first, "B"),
@@ -219,23 +237,19 @@ def _claim(where: str, drift: Drift, room: float | None) -> Claim:
         ),
     ]
     questions = [] if gpu else ["Is there a limit of the container or of the job below the host's memory?"]
-    if where == SHARED:
-        questions.insert(0, "Does another process on this host grow? Its memory is in this figure too.")
-    elif where == HOST:
+    if where == HOST:
         questions.append("Are files mapped into memory? Their pages count, and are given back when needed.")
     return Claim(
         symptom=f"{what} grew from {mega(drift.first)} to {mega(drift.last)} in {steps:,} steps{until}",
         hypothesis=(
             "The workers copy the pages of the dataset's Python objects as they touch them (copy on write)."
-            if where in (WORKERS, SHARED)
+            if where == WORKERS
             else "Something is kept from every step: a graph that a summed loss holds, tensors in a list, a cache "
             "without a limit."
         ),
         fix=FIXES["GPU" if gpu else where],
         confidence=(
-            "low on the cause: it is the host's memory as a whole, less that of this process."
-            if where == SHARED
-            else "medium: a few readings that rise by the same amount. Ten more would change it."
+            "medium: a few readings that rise by the same amount. Ten more would change it."
             if drift.points < 12
             else "high that it grows: the whole interval of the slope lies above 0. Low on what keeps it."
         ),

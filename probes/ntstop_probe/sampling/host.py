@@ -14,6 +14,8 @@ from ..wire import Host, Record
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_PRIVATE_REST = 100.0
+"""Reading the private bytes of the children may take one part in so many of a core."""
 
 
 class HostSampler:
@@ -26,6 +28,7 @@ class HostSampler:
         self._process = psutil.Process()
         self._busy: dict[str, float] = {}
         self._at: float | None = None
+        self._private_at = 0.0
 
     def sample(self) -> Sequence[Record]:
         """One `Host` record."""
@@ -53,6 +56,7 @@ class HostSampler:
                 children_cpu=None if children is None else self._children_rate(children, elapsed),
                 children_rss=None if children is None else sum(rss for _, rss in children.values()),
                 children=None if children is None else len(children),
+                children_private=self._private(now, children) if children else None,
             )
         ]
 
@@ -63,12 +67,30 @@ class HostSampler:
             return None
         return max(0.0, (busy - before) / elapsed)
 
+    def _private(self, now: float, children: dict[str, tuple[float, int]]) -> int | None:
+        """The kernel walks all pages of a process for this, without the GIL: some milliseconds for a gigabyte."""
+        if now < self._private_at:
+            return None
+        begin = time.thread_time()
+        try:
+            return sum(_private_bytes(pid) for pid in children)
+        except OSError:
+            return None
+        finally:
+            self._private_at = now + _PRIVATE_REST * (time.thread_time() - begin)
+
     def _children_rate(self, children: dict[str, tuple[float, int]], elapsed: float | None) -> float | None:
         """Over the children that were there last time too: one that has just come brings its whole past with it."""
         rates = [self._rate(name, busy, elapsed) for name, (busy, _) in children.items()]
         for gone in [name for name in self._busy if name.isdigit() and name not in children]:
             del self._busy[gone]
         return None if elapsed is None else sum(rate for rate in rates if rate is not None)
+
+
+def _private_bytes(pid: str) -> int:
+    """Resident bytes of a process that no other one has. Raises `OSError` when it is gone, or hidden."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_bytes()
+    return sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith(b"Private_"))
 
 
 def usable_cores() -> int | None:

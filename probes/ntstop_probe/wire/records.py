@@ -195,6 +195,9 @@ class Host(msgspec.Struct, tag="host", array_like=True, frozen=True):
     children_rss: int | None = None
     children: int | None = None
     """Child processes, such as loader workers."""
+    children_private: int | None = None
+    """Bytes of the children that they share with nobody. A fork shares all, and what is written is copied: this grows
+    with it, while `children_rss` has counted the shared pages from the first. None: not read at this moment."""
 
 
 class Allocator(msgspec.Struct, tag="allocator", array_like=True, frozen=True):
