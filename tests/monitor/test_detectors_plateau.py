@@ -38,6 +38,12 @@ def test_descent_that_stops_is_a_plateau_since_it_stopped() -> None:
     assert found.low <= 0.0 <= found.high
 
 
+@pytest.mark.parametrize(("floor", "told"), [(1.46115, True), (1.40, False)])
+def test_a_creep_without_noise_is_a_plateau_only_at_the_floor_of_two_softmaxes(floor: float, told: bool) -> None:
+    curve = [2.3026, *[floor + 0.84 * 0.97**step + 1e-4 * 0.999**step for step in range(2000)]]
+    assert (judge(curve) is not None) == told
+
+
 def test_slow_descent_is_no_plateau() -> None:
     curve = [*descent(400)[:300], *[1.6 - 0.0001 * step + 0.03 * wobble(step) for step in range(2000)]]
     assert judge(curve) is None

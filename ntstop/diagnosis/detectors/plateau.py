@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..thresholds import threshold
+from .chance import levels_of_k, near
 from .levels import Block, Levels
 
 MIN_POINTS = 256
@@ -33,6 +34,8 @@ MIN_DESCENT = 0.05
 SOLVED = 0.02
 """A flat loss under 2 % of where it began is the end of the work, not a plateau."""
 CONFIDENCE_Z = 1.96
+AT_FLOOR = 0.002
+"""How near to the floor of two softmaxes, relative: solved data leave 1e-4 of it, by a few steps' creep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,10 @@ def plateau(levels: Levels, initial: float, *, move: float = SMALL.value) -> Pla
     x = np.array([(block.x0 + block.x1) / 2 for block in window])
     span = float(x[-1] - x[0])
     slope, low, high = theil_sen(x, y)
-    if not low <= 0.0 <= high or max(-low, high) * span > small:
+    if max(-low, high) * span > small:
+        return None
+    # A creep with one sign is a descent still, unless it creeps to a floor that no descent can pass.
+    if not low <= 0.0 <= high and not _at_floor(level, initial):
         return None
     return Plateau(
         first_x=_since(levels.blocks, level - levels.origin, small, window),
@@ -90,6 +96,12 @@ def plateau(levels: Levels, initial: float, *, move: float = SMALL.value) -> Pla
         low=low * span,
         high=high * span,
     )
+
+
+def _at_floor(level: float, initial: float) -> bool:
+    """Whether the level is as low as two softmaxes in a row allow."""
+    known = levels_of_k(initial)
+    return known is not None and near(level, known.softmax_twice, AT_FLOOR)
 
 
 def _since(blocks: list[Block], level: float, small: float, window: list[Block]) -> int:
