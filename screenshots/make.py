@@ -1,4 +1,4 @@
-"""The pictures in the README, from real runs of the demo: `python screenshots/make.py`. Takes about two minutes.
+"""The pictures in the README, from real runs of the demo: `python screenshots/make.py`. Takes about four minutes.
 
 Needs `pip install -e probes -e '.[demo,screenshots]'` and, for the PNG, the font DejaVu Sans Mono.
 """
@@ -46,8 +46,10 @@ async def shoot(session: Session, shot: Shot) -> None:
     app = NtstopApp(session)
     async with app.run_test(size=shot.size) as pilot:
         await pilot.pause(1.5)
-        await pilot.press(*shot.keys)
-        await pilot.pause(0.5)
+        for key in shot.keys:
+            await pilot.press(key)
+            await pilot.pause(0.5)
+        await pilot.pause(2.0)
         svg = app.export_screenshot(title="ntstop", simplify=True)
     (HERE / f"{shot.name}.svg").write_text(svg, encoding="utf-8")
     picture = resvg_py.svg_to_bytes(svg_string=svg.replace("Fira Code", FONT), monospace_family=FONT)
@@ -70,7 +72,7 @@ def run(folder: Path, *shots: Shot, fault: str = "", at: int = 1) -> None:
 
 
 def main() -> None:
-    """A healthy run at two sizes, and one that a bad batch has broken, with its card."""
+    """The screens of a healthy run, of one that a bad batch has broken, and of one with a dead layer."""
     # As in any good terminal, whatever this is run from.
     os.environ.update(COLORTERM="truecolor", TERM="xterm-256color", OMP_NUM_THREADS="1")
     os.environ.pop("NO_COLOR", None)
@@ -84,7 +86,22 @@ def main() -> None:
             fault="nan",
             at=150,
         )
-        run(runs / "demo", Shot("overview", 460), Shot("overview-80x24", 460, size=(80, 24)))
+        run(
+            runs / "demo-dead",
+            Shot("layers", 260, size=(150, 40), keys=("3", "o", "s", "s"), finding="dead-layer"),
+            Shot("findings", 260, keys=("7",), finding="dead-layer"),
+            fault="dead-layer",
+            at=150,
+        )
+        run(
+            runs / "demo",
+            Shot("overview", 460),
+            Shot("overview-80x24", 460, size=(80, 24)),
+            Shot("curves", 460, keys=("2",)),
+            Shot("step", 460, keys=("4",)),
+            Shot("memory", 460, keys=("5",)),
+            Shot("run", 460, keys=("8",)),
+        )
 
 
 if __name__ == "__main__":
