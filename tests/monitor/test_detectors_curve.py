@@ -223,6 +223,12 @@ def test_loss_above_its_start_is_unlearned_soon() -> None:
     assert unlearned(fill([6.91, *[7.05 + 0.03 * wobble(step) for step in range(80)]]), 6.91) is not None
 
 
+def test_a_guess_among_the_classes_is_unlearned_though_the_first_batch_lay_higher() -> None:
+    flat = [2.335, *[2.3026 + 0.01 * wobble(step) for step in range(700)]]
+    assert unlearned(fill(flat), 2.335) is not None
+    assert unlearned(fill([value - 0.05 for value in flat]), 2.335) is None
+
+
 def test_slow_warm_up_is_not_unlearned() -> None:
     slow = [6.91 - 0.0004 * step + 0.005 * wobble(step) for step in range(600)]
     assert all(unlearned(fill(slow[:end]), 6.91) is None for end in range(64, 600, 7))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..thresholds import threshold
+from .chance import levels_of_k, near
 from .levels import Levels, lowest, pooled
 
 WORSE_POINTS = 32
@@ -32,6 +33,8 @@ FLAT_POINTS = 24
 """And so many points after the first half of them, where not every step is logged."""
 FLAT_RATIO = 0.01
 """No eighth of the run is 1 % under the initial loss."""
+GUESS = 0.02
+"""How near to ln K a first loss must be to be a guess: it is one batch. What is then learned, is learned below ln K."""
 FLAT_SHARE = 0.02
 """Where the length of the run is known: at least 2 % of it must be over, as a long run has a long warm-up."""
 NOTHING = 1e-6
@@ -76,7 +79,13 @@ def unlearned(
     if worse > WORSE_RATIO * initial and worse > z * math.sqrt(late_variance):
         return found
     patience = max(steps, FLAT_SHARE * (total_steps or 0))
-    if found.last_x - found.initial_x < patience or best <= (1 - FLAT_RATIO) * initial:
+    if found.last_x - found.initial_x < patience or best <= (1 - FLAT_RATIO) * _guess(initial):
         return None
     later = sum(block.count for block in blocks if block.x0 >= found.initial_x + patience / 2)
     return found if later >= FLAT_POINTS else None
+
+
+def _guess(initial: float) -> float:
+    """The loss of who has learned nothing: the initial one, or ln K where that is a little less."""
+    known = levels_of_k(initial)
+    return min(initial, known.chance) if known is not None and near(initial, known.chance, GUESS) else initial
