@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections import deque
 from collections.abc import Mapping
 
@@ -76,10 +77,11 @@ def test_constant_is_a_long_run_of_equal_points_where_points_used_to_differ(stre
 @settings(max_examples=100, deadline=None)
 def test_worse_evaluations_are_three_in_a_row_over_the_best(values: list[float]) -> None:
     watch = EvaluationWatch()
+    levels = [statistics.median(values[max(0, at - 2) : at + 1]) for at in range(len(values))]
     for at, value in enumerate(values):
         worse = watch.add(at, value)
-        best = min(values[: at + 1])
-        run = list(itertools.takewhile(lambda x: values[x] > min(values[: x + 1]) * (1 + RISE), range(at, -1, -1)))
+        best = min(levels[: at + 1])
+        run = list(itertools.takewhile(lambda x: values[x] > min(levels[: x + 1]) * (1 + RISE), range(at, -1, -1)))
         if worse is None:
             first = values[run[-1]] if run else 0.0
             assert len(run) < RUN or value < first - 0.25 * (first - best)

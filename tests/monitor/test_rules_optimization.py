@@ -10,7 +10,7 @@ import pytest
 from ntstop.diagnosis.engine import Engine
 from ntstop_probe import wire
 
-from .records import Script, descent, diagnose, hello, kinds, layers, only, schema, weighty, wobble
+from .records import Script, descent, diagnose, hello, kinds, layers, manifest, only, schema, weighty, wobble
 
 
 def start(total_steps: int | None = None) -> Script:
@@ -254,3 +254,21 @@ def test_validation_and_training_that_rise_together_are_a_divergence_and_no_over
 )
 def test_validation_alone_or_on_its_way_back_is_no_divergence(train: list[float], evaluations: list[float]) -> None:
     assert "divergence" not in kinds(evaluated(train, evaluations))
+
+
+def test_a_height_that_the_loss_came_back_from_is_a_note_until_it_stays_longer() -> None:
+    calm = [0.4 + 0.02 * wobble(step) for step in range(100)]
+    high = [15.0 + 0.5 * wobble(step) for step in range(100)]
+    start = [2.3 - 0.019 * step + 0.02 * wobble(step) for step in range(100)]
+    turns = [*start, *high, *calm, *high, *calm, *high]
+    script = Script().add(hello(of=manifest(seed=1))).steps(turns)
+    assert {f.severity for f in diagnose(script.records).findings if f.kind == "divergence"} == {"info"}
+    stays = Script().add(hello(of=manifest(seed=1))).steps([*turns, *high, *high, *high])
+    assert "critical" in {f.severity for f in diagnose(stays.records).findings if f.kind == "divergence"}
+
+
+def test_noise_around_zero_has_no_level_to_fall_back_from() -> None:
+    losses = [-0.15 + 0.1 * wobble(7 * step) for step in range(150)]
+    losses += [0.1 * wobble(7 * step + 1) for step in range(750)]
+    script = Script().add(hello(of=manifest(seed=1))).steps(losses)
+    assert not [f for f in diagnose(script.records).findings if f.kind == "divergence" and f.severity != "info"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from statistics import median
 
@@ -35,6 +36,7 @@ class EvaluationWatch:
     def __init__(self) -> None:
         self._best = 0.0
         self._best_x: int | None = None
+        self._newest: deque[float] = deque(maxlen=RUN)
         self._good_x = 0
         self._first: tuple[int, float] | None = None
         self._high = 0
@@ -50,8 +52,11 @@ class EvaluationWatch:
 
     def add(self, x: int, y: float) -> Worse | None:
         """Whether the loss stays over its best, for losses above 0."""
-        if self._best_x is None or y < self._best:
-            self._best, self._best_x = y, x
+        self._newest.append(y)
+        # One evaluation on few samples may be low by luck: a level is the middle of three.
+        level = median(self._newest)
+        if self._best_x is None or level < self._best:
+            self._best, self._best_x = level, x
         if y <= self._best * (1 + RISE) or self._best <= 0:
             self._good_x, self._first, self._high = x, None, 0
             return None

@@ -67,6 +67,13 @@ AT_ONCE = 16
 """Fewest points that are worth looking at all at once."""
 SLOWLY = 16
 """Points looked at one by one before all at once is tried again."""
+SAME_HEIGHT = 2.0
+"""Times the level that the loss has come back from before; up to there another such rise is a note."""
+STAYS = 2.0
+"""Times the longest such rise: one that lasts longer does not come back."""
+AROUND_ZERO = 0.1
+"""Share of the points on the rarer side of 0 from which a loss is noise around it, without a level to fall back from
+(a policy gradient with a baseline)."""
 PLATEAU_EVERY = 4
 """Blocks between two looks at the slope: it is half a run long, and costs a millisecond."""
 
@@ -96,6 +103,12 @@ class LossCurveRule(Rule):
         self._worse: Finding | None = None
         self._spike_finding: Finding | None = None
         self._diverged: Finding | None = None
+        self._reached = self._survived = 0.0
+        """Where the divergence that is open began to be told, and the highest such level it came back from."""
+        self._longest = 0
+        """Steps that it took for that, at most."""
+        self._signs = [0, 0]
+        """Points at or below 0, and above."""
         self._slow: dict[str, Finding] = {}
         self._missing: dict[str, int] = {}
 
@@ -135,6 +148,9 @@ class LossCurveRule(Rule):
         taken = self._spike.extend(x, y)
         if taken:
             x, y = x[:taken], y[:taken]
+            below = int((y <= 0).sum())
+            self._signs[0] += below
+            self._signs[1] += taken - below
             self._divergence.extend(x, y)
             self._constant.extend(x, y)
             self._levels.extend(x, y)
@@ -147,6 +163,7 @@ class LossCurveRule(Rule):
             self._restart()
         if loss is None or not math.isfinite(loss):
             return
+        self._signs[loss > 0] += 1
         if (excursion := self._spike.add(x, loss)) is not None:
             self._tell_spike(excursion)
         if (divergence := self._divergence.add(x, loss)) is not None:
@@ -233,6 +250,8 @@ class LossCurveRule(Rule):
     def _tell_divergence(self, divergence: Divergence) -> None:
         if divergence.over:
             if self._diverged is not None:
+                self._survived = max(self._survived, self._reached)
+                self._longest = max(self._longest, divergence.below_x - self._diverged.first_step)
                 self._diverged.resolve(divergence.last_x, "info")
                 self._diverged.claim.symptom += f"; back below from step {divergence.below_x:,} on"
                 self._diverged = None
@@ -251,6 +270,10 @@ class LossCurveRule(Rule):
         for finding in spikes:
             claim.evidence[:0] = finding.evidence
         severity: Severity = "warning" if divergence.how == "fallen" else "critical"
+        self._reached = divergence.level
+        if divergence.level <= SAME_HEIGHT * self._survived:
+            # It has been there and came back: two models in turn, or a rate that swings. Worse only if it stays longer.
+            severity = "info"
         self._diverged = self._open("divergence", claim, severity, divergence.first_x)
 
     def _tell_constant(self, same: Constant) -> None:
@@ -267,6 +290,11 @@ class LossCurveRule(Rule):
         if len(levels.blocks) < 16:
             return
         muted = self._muted() or self._diverged is not None
+        diverged = self._diverged
+        stays = diverged is not None and levels.blocks[-1].x1 - diverged.first_step > STAYS * self._longest > 0
+        if diverged is not None and diverged.severity == "info" and stays:
+            diverged.severity = "critical"
+            context.book.changed()
         initial = self._divergence.initial
         if muted:
             return
@@ -278,7 +306,7 @@ class LossCurveRule(Rule):
             least=value(regressed.RISE),
             errors=value(regressed.Z),
         )
-        if fell_back is not None:
+        if fell_back is not None and min(self._signs) < AROUND_ZERO * sum(self._signs):
             if self._worse is not None:
                 context.fold("divergence", since=self._worse.first_step)
                 self._worse = None
