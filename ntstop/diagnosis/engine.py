@@ -12,11 +12,20 @@ from ntstop_probe import wire
 from .block import StepBlock, Values
 from .context import Context, LayerSample
 from .finding import Book, Finding
+from .joining import joined
 from .rules import ACROSS, Rule, RunRule, load
 from .thresholds import Thresholds
 
+MANY = 32
+"""Ranks from which on the steps of all but rank 0 wait for the next heartbeat of their rank, and are judged together:
+a second later at most, and by what they would have been judged by one by one."""
+MOST_WAITING = 256
+"""Steps of a rank that wait, at most."""
+_BESIDE = (wire.Host, wire.Device, wire.Allocator, wire.Compiler, wire.Scalars)
+"""Records that waiting steps need not be judged before."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class _Rank:
     """One rank: its context and its rules; a new attempt of the rank goes on with both."""
 
@@ -26,6 +35,7 @@ class _Rank:
     """The writer of the newest attempt."""
     apart: list[Rule] = field(default_factory=list)
     """Those of the rules that judge this rank also when all replicas are alike (`Rule.ALIKE`)."""
+    waiting: list[wire.Steps] = field(default_factory=list)
     ended_at: dict[int, int] = field(default_factory=dict)
     """Last step of the writers of earlier attempts."""
 
@@ -61,6 +71,9 @@ class Engine:
     @property
     def findings(self) -> list[Finding]:
         """All findings, the weightiest first."""
+        for rank in self._ranks:
+            if rank.waiting:
+                self._settle(rank)
         return list(self._book)
 
     @property
@@ -71,6 +84,22 @@ class Engine:
     def observe(self, writer: int, record: wire.Record) -> None:
         """Apply one record of the process `writer`. A record whose columns do not fit is skipped, never raised."""
         rank = self._by_writer.get(writer) or self._new_rank(writer)
+        if isinstance(record, wire.Steps) and self._led and rank.context.rank and len(self._ranks) >= MANY:
+            rank.waiting.append(record)
+            if sum(block.count for block in rank.waiting) >= MOST_WAITING:
+                self._settle(rank)
+            return
+        if rank.waiting and not isinstance(record, _BESIDE):
+            self._settle(rank)
+        self._judge(rank, writer, record)
+
+    def _settle(self, rank: _Rank) -> None:
+        """Judge the steps that wait."""
+        blocks, rank.waiting = joined(rank.waiting), []
+        for block in blocks:
+            self._judge(rank, rank.current, block)
+
+    def _judge(self, rank: _Rank, writer: int, record: wire.Record) -> None:
         context, rules = rank.context, self._judges(rank)
         match record:
             case wire.Hello():
@@ -151,6 +180,7 @@ class Engine:
         """
         rank = self._by_writer.get(writer)
         if rank is not None:
+            self._settle(rank)
             at = rank.ended_at.get(writer, rank.context.last_x)
             self._tell(rank.rules, "gone", evidence, at, continued=writer != rank.current)
 
