@@ -77,6 +77,16 @@ def named(context: Context) -> str:
     return f"rank {context.rank}" if context.rank is not None else "a rank"
 
 
+MANY_PEERS = 16
+"""From so many ranks on the median of all stands for that of the others: one among them does not move it."""
+
+
+def _middle(locals_: list[Local]) -> tuple[float, float, float]:
+    """Medians of step, data and forward."""
+    step, data, forward = np.median([(local.step, local.data, local.forward) for local in locals_], axis=0).tolist()
+    return step, data, forward
+
+
 @across
 class StragglerRule(RunRule):
     """straggler."""
@@ -120,17 +130,16 @@ class StragglerRule(RunRule):
         self._windows.add(window, context.writer, local)
         both = self._windows.complete(window, world(context))
         if both is not None:
+            middle = _middle(list(both.values())) if len(both) >= MANY_PEERS else None
             for known in self.ranks:
                 if known.writer in both:
-                    self._compare(known, both)
+                    self._compare(known, both, middle)
 
-    def _compare(self, context: Context, window: dict[int, Local]) -> None:
+    def _compare(self, context: Context, window: dict[int, Local], middle: tuple[float, float, float] | None) -> None:
         mine = window[context.writer]
-        others = [local for writer, local in window.items() if writer != context.writer]
-        peers = Local(
-            mine.x0, mine.x1, mine.count,
-            *(float(np.median([getattr(local, name) for local in others])) for name in ("step", "data", "forward")),
-        )  # fmt: skip
+        if middle is None:
+            middle = _middle([local for writer, local in window.items() if writer != context.writer])
+        peers = Local(mine.x0, mine.x1, mine.count, *middle)
         limit = context.value(EXCESS) * mine.step
         # The others may wait for it in forward (broadcast buffers): then its input alone tells.
         late = mine.own - peers.own > limit or mine.data - peers.data > limit
@@ -222,6 +231,8 @@ class DesyncRule(RunRule):
         super().__init__(book, ranks)
         self._beats: dict[int, deque[tuple[float, int]]] = {}
         self._looked = 0.0
+        self._fresh: set[int] = set()
+        """Writers that have beaten a second after the last look: it is time for the next when all have."""
         self._behind: dict[int, int] = {}
         self._findings: dict[int, Finding] = {}
 
@@ -229,6 +240,10 @@ class DesyncRule(RunRule):
         if world(context) < 2:
             return
         self._beats.setdefault(context.writer, deque(maxlen=600)).append((beat.wall, beat.ordinal))
+        if beat.wall - self._looked >= 1.0:
+            self._fresh.add(context.writer)
+        if len(self._fresh) < len(self._beats):
+            return
         hellos = [known.hello for known in self.ranks if known.writer in self._beats]
         if len(self._beats) < world(context) or len({hello.attempt for hello in hellos if hello is not None}) != 1:
             return
@@ -236,6 +251,7 @@ class DesyncRule(RunRule):
         if horizon - self._looked < 1.0:
             return
         self._looked = horizon
+        self._fresh = {writer for writer, beats in self._beats.items() if beats[-1][0] - horizon >= 1.0}
         at: dict[int, int] = {}
         for writer, beats in self._beats.items():
             while len(beats) > 1 and beats[1][0] <= horizon:
