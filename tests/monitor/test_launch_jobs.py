@@ -36,7 +36,7 @@ TWO_RANKS = f"""{TRAIN}
 import torch.distributed as dist
 dist.init_process_group("gloo")
 train(30, nn.parallel.DistributedDataParallel(nn.Linear(4, 1)))
-print("rank", dist.get_rank(), "trained")
+print("rank %d trained\\n" % dist.get_rank(), end="", flush=True)
 dist.destroy_process_group()
 """
 SPAWNED = f"""{TRAIN}
