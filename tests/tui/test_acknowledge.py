@@ -6,8 +6,8 @@ from ntstop.notify import Notifier, Told
 from ntstop.tui.widgets.findings import draw_findings
 from ntstop.viewer_state import ViewerState
 from tests.tui import feed
+from tests.tui.opened import Screen, opened
 from tests.tui.test_lines import finding
-from tests.tui.test_overview import Screen, opened
 
 
 def test_an_acknowledged_row_says_so_in_a_word_and_with_its_note() -> None:

@@ -17,7 +17,8 @@ from ntstop.tui.screens.help import HelpScreen
 from ntstop.tui.widgets.grid import SMALLEST_CELL, geometry
 from ntstop_probe.wire import Record, Scalars, Steps, pack, unpack
 from tests.tui import feed
-from tests.tui.test_screens import SIZES, Screen
+from tests.tui.opened import Screen
+from tests.tui.test_screens import SIZES
 
 
 @pytest.fixture(autouse=True)

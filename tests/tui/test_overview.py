@@ -2,70 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from msgspec import structs
-from textual.pilot import Pilot
 
-from ntstop.session import Session
 from ntstop.text import cell_width
-from ntstop.tui.app import NtstopApp, screen_text
 from ntstop.tui.screens.card import CardScreen
 from ntstop.tui.screens.help import HelpScreen
 from ntstop.tui.screens.overview import Overview
-from ntstop_probe.wire import Event, Record, Steps, pack
+from ntstop_probe.wire import Event, Steps, pack
 from tests.tui import feed
-
-WIDE, NARROW, TINY = (120, 40), (80, 24), (20, 5)
-LONG_ENOUGH = 400
-"""Turns of the message loop, a twentieth of a second each."""
-
-
-@dataclass
-class Screen:
-    """An overview under test."""
-
-    pilot: Pilot[int]
-    source: feed.FedSource
-    session: Session
-
-    @property
-    def text(self) -> str:
-        """What can be read on it."""
-        return screen_text(self.pilot.app.screen)
-
-    @property
-    def overview(self) -> Overview:
-        """The screen itself, under whatever lies over it."""
-        return next(screen for screen in self.pilot.app.screen_stack if isinstance(screen, Overview))
-
-    async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for the screen to come true."""
-        for _ in range(LONG_ENOUGH):
-            if condition():
-                return
-            await self.pilot.pause(0.05)
-        raise AssertionError(f"not so after a while: {what}\n{self.text}")
-
-    async def shows(self, *words: str) -> None:
-        """Wait until all of these are to be read."""
-        await self.until(lambda: all(word in self.text for word in words), f"the screen shows {words}")
-
-
-@contextlib.asynccontextmanager
-async def opened(
-    records: Sequence[Record], size: tuple[int, int] = WIDE, *, output: str | None = None
-) -> AsyncIterator[Screen]:
-    source = feed.FedSource(records)
-    with Session(source) as session:
-        assert session.wait_for_end(30)
-        app = NtstopApp(session, output_path=output)
-        async with app.run_test(size=size, notifications=True) as pilot:
-            yield Screen(pilot, source, session)
+from tests.tui.opened import NARROW, TINY, WIDE, opened
 
 
 @pytest.fixture(autouse=True)

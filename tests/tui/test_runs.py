@@ -16,7 +16,7 @@ from ntstop.tui.screens.runs import RunsScreen
 from tests.helpers import wait_until
 from tests.monitor.writer import Writer, steps
 from tests.tui import feed
-from tests.tui.test_screens import Screen
+from tests.tui.opened import Screen
 
 
 def record(run: str, losses: list[float], *, title: str | None = None) -> Writer:

@@ -2,79 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from msgspec import structs
-from textual.pilot import Pilot
 
 from ntstop.session import Session
 from ntstop.text import cell_width
-from ntstop.tui.app import NtstopApp, screen_text
-from ntstop.tui.screens import SCREENS
-from ntstop.tui.screens.base import RunScreen
+from ntstop.tui.app import NtstopApp
 from ntstop.tui.widgets.finding_table import FindingTable
 from ntstop.tui.widgets.layer_table import LayerTable
 from ntstop.tui.widgets.slowest import SlowestPane
 from ntstop_probe.wire import Hello, Record
 from tests.tui import feed
+from tests.tui.opened import Screen, opened
 
 SIZES = ((60, 20), (80, 24), (120, 40), (200, 60))
-
-
-class Screen:
-    """The app on some records."""
-
-    def __init__(self, pilot: Pilot[int]) -> None:
-        self.pilot = pilot
-        app = pilot.app
-        assert isinstance(app, NtstopApp)
-        self.app = app
-
-    @property
-    def text(self) -> str:
-        """What can be read."""
-        return screen_text(self.app.screen)
-
-    @property
-    def shown(self) -> RunScreen:
-        """The screen of the run."""
-        screen = self.app.run_screen
-        assert screen is not None
-        return screen
-
-    async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for it to come true."""
-        for _ in range(400):
-            if condition():
-                return
-            await self.pilot.pause(0.05)
-        raise AssertionError(f"not so after a while: {what}\n{self.text}")
-
-    async def shows(self, *words: str) -> None:
-        """Wait until all of these are to be read."""
-        await self.until(lambda: all(word in self.text for word in words), f"the screen shows {words}")
-
-    async def go(self, key: str, *keys: str) -> None:
-        """Press the digit, wait for its screen, press the rest."""
-        await self.pilot.press(key)
-        await self.until(
-            lambda: any(e.key == key and isinstance(self.shown, e.load()) for e in SCREENS), f"screen {key}"
-        )
-        await self.pilot.pause()
-        for further in keys:
-            await self.pilot.press(further)
-
-
-@contextlib.asynccontextmanager
-async def opened(records: Sequence[Record], size: tuple[int, int] = (120, 40)) -> AsyncIterator[Screen]:
-    with Session(feed.FedSource(records)) as session:
-        assert session.wait_for_end(30)
-        async with NtstopApp(session).run_test(size=size, notifications=True) as pilot:
-            screen = Screen(pilot)
-            await screen.until(lambda: screen.app.run_screen is not None, "a screen")
-            yield screen
 
 
 @pytest.fixture(autouse=True)
