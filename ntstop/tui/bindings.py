@@ -114,7 +114,8 @@ TABLE: list[BindingType] = [
     key("S", "reverse", "", ""),
 ]
 
-EVENTS: list[BindingType] = [
+STEP_TABLE: list[BindingType] = [
+    *TABLE,
     key("enter", "show", "show", "put the cursor where it happened", show=True, display="enter"),
 ]
 

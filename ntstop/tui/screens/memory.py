@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from ..layout import TWO_COLUMNS
 from ..widgets.host import HostPane
 from ..widgets.ledger import LedgerPane
 from ..widgets.memory import MemoryPane
@@ -26,7 +27,7 @@ class MemoryScreen(RunScreen):
 
     def layout_classes(self, width: int, height: int) -> dict[str, bool]:
         """One below the other on a narrow terminal."""
-        return {"-one-column": width < 100}
+        return {"-one-column": width < TWO_COLUMNS}
 
     def cursor_columns(self) -> int:
         """Those of the curves."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from ..layout import TWO_COLUMNS
 from ..widgets.events import EventsPane
 from ..widgets.manifest import ManifestPane
 from ..widgets.probe import ProbePane
@@ -26,4 +27,4 @@ class RunInfo(RunScreen):
 
     def layout_classes(self, width: int, height: int) -> dict[str, bool]:
         """Beside each other where there is room."""
-        return {"-one-column": width < 100}
+        return {"-one-column": width < TWO_COLUMNS}

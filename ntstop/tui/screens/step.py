@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from ..layout import TWO_COLUMNS
 from ..widgets.distribution import DistributionPane
 from ..widgets.phases import PhasesPane
 from ..widgets.slowest import SlowestPane
@@ -29,7 +30,7 @@ class StepScreen(RunScreen):
 
     def layout_classes(self, width: int, height: int) -> dict[str, bool]:
         """On a small terminal the phases and the slowest steps stay."""
-        is_wide = width >= 100
+        is_wide = width >= TWO_COLUMNS
         return {"-one-column": not is_wide, "-brief": height < (24 if is_wide else 34)}
 
     def cursor_columns(self) -> int:

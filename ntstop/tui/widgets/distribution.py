@@ -16,8 +16,7 @@ from ..view import StepView
 from ..workspace import Look
 from .chart import PictureWidget
 from .pane import Pane, is_ascii, plain_if, value
-from .phases import STEP_TIME
-from .slowest import RECENT
+from .phases import recent_steps
 
 TAIL = 0.995
 """Quantile at which the histogram ends; the last row holds all that is above."""
@@ -50,12 +49,7 @@ class Distribution:
 
 def step_times(process: ProcessState, view: StepView) -> Distribution:
     """The newest steps in view that are known one by one."""
-    series = process.series.get(STEP_TIME)
-    if series is None:
-        return Distribution(np.empty(0))
-    x, seconds, _ = series.recent(RECENT)
-    left, right = view.query
-    return Distribution(np.sort(seconds[(x >= left) & (x <= right) & np.isfinite(seconds)]))
+    return Distribution(np.sort(recent_steps(process, view)[1]))
 
 
 def draw_distribution(told: Distribution, width: int, height: int, *, ascii_only: bool = False) -> Picture:

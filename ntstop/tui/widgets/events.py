@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from ntstop_probe.wire import Event
 
 from ...run.process import ProcessState
 from ...text import count, duration, safe
-from .. import bindings
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..workspace import Look
-from .chart import CursorMoved
 from .pane import value
-from .table import TablePane
+from .table import StepTable
 
 INKS = {"exception": Ink.CRITICAL, "warning": Ink.WARNING, "resume": Ink.STRONG, "checkpoint": Ink.STRONG}
 
@@ -40,12 +38,11 @@ def events_of(process: ProcessState) -> list[Happened]:
     return found
 
 
-class EventsPane(TablePane[Happened]):
+class EventsPane(StepTable[Happened]):
     """The events as a table."""
 
     NAME = "events"
     HELP = "What happened once. enter puts the cursor on its step."
-    BINDINGS: ClassVar = [*bindings.TABLE, *bindings.EVENTS]
     COLUMNS = (
         Column("time", 8, keep=3),
         Column("step", 9, keep=6),
@@ -91,11 +88,9 @@ class EventsPane(TablePane[Happened]):
         """By what stands in the column."""
         return (row.wall, row.step, row.event.kind, row.event.duration, row.event.text)[column]
 
-    def action_show(self) -> None:
-        """Put the cursor where it happened."""
-        row = self.chosen
-        if row is not None and row.step is not None:
-            self.post_message(CursorMoved(self, row.step, pinned=True))
+    def step_of(self, row: Happened) -> float | None:
+        """Where it happened."""
+        return row.step
 
 
 def event_text(event: Event) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from textual.app import ComposeResult
 
 from ...curves.buckets import Buckets
@@ -11,12 +12,15 @@ from ...text import duration
 from ..raster.ink import Ink
 from ..raster.spec import ChartSpec, Trace
 from ..raster.stack import Part, StackSpec
+from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
 from .pane import Pane, Value, value
 from .phasebar import PhaseBar
 
 STEP_TIME = "step_time"
+RECENT = 4096
+"""Newest steps that are known one by one (the ring of a series)."""
 RARE = 0.5
 """Share of the steps below which a phase is one that only some steps have."""
 
@@ -51,6 +55,17 @@ def _spread(name: str, rare: Buckets, steps: Buckets) -> Part:
         np.add.at(seconds, place, np.nan_to_num(rare.mean) * rare.count)
         seconds /= np.maximum(steps.count, 1)
     return Part(name, steps.x, seconds)
+
+
+def recent_steps(process: ProcessState, view: StepView) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(step, seconds) of the timed steps in view that are still known one by one, oldest first."""
+    series = process.series.get(STEP_TIME)
+    if series is None:
+        return np.empty(0), np.empty(0)
+    x, seconds, _ = series.recent(RECENT)
+    left, right = view.query
+    known = (x >= left) & (x <= right) & np.isfinite(seconds)
+    return x[known], seconds[known]
 
 
 def time_spec(look: Look, columns: int) -> ChartSpec:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ...run.process import ProcessState
 from ...text import count, duration, percent
-from .. import bindings
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..view import StepView
 from ..workspace import Look
-from .chart import CursorMoved
-from .phases import STEP_TIME
-from .table import TablePane
+from .phases import RECENT, recent_steps
+from .table import StepTable
 
 MOST = 100
 """Steps listed."""
-RECENT = 4096
-"""Newest steps that are known one by one (the ring of a series)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +41,7 @@ class SlowStep:
 
 def slowest_steps(process: ProcessState, view: StepView, most: int = MOST) -> tuple[list[SlowStep], int]:
     """The slowest of the steps in view that are still known one by one, the slowest first; and of how many."""
-    series = process.series.get(STEP_TIME)
-    if series is None:
-        return [], 0
-    x, seconds, _ = series.recent(RECENT)
-    left, right = view.query
-    known = (x >= left) & (x <= right) & np.isfinite(seconds)
-    x, seconds = x[known], seconds[known]
+    x, seconds = recent_steps(process, view)
     if not len(x):
         return [], 0
     order = np.argsort(seconds)[::-1][:most]
@@ -69,12 +59,11 @@ def slowest_steps(process: ProcessState, view: StepView, most: int = MOST) -> tu
     return found, len(x)
 
 
-class SlowestPane(TablePane[SlowStep]):
+class SlowestPane(StepTable[SlowStep]):
     """The slowest steps as a table."""
 
     NAME = "slowest steps"
     HELP = "The slowest of the newest 4,096 steps in view, and the phase that most of each went to. enter: go there."
-    BINDINGS: ClassVar = [*bindings.TABLE, *bindings.EVENTS]
     COLUMNS = (
         Column("step", 9, keep=9),
         Column("took", 8, keep=8),
@@ -120,7 +109,6 @@ class SlowestPane(TablePane[SlowStep]):
         keys = (row.step, row.seconds, row.times_median, longest and longest[0], longest and longest[1])
         return keys[column]
 
-    def action_show(self) -> None:
-        """Put the cursor on the step."""
-        if self.chosen is not None:
-            self.post_message(CursorMoved(self, self.chosen.step, pinned=True))
+    def step_of(self, row: SlowStep) -> float | None:
+        """The step itself."""
+        return row.step

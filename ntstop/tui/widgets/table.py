@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from .. import bindings
 from ..raster.picture import Picture
 from ..raster.table import Cell, Column, draw_table
-from .chart import PictureWidget
+from .chart import CursorMoved, PictureWidget
 from .pane import Pane, is_ascii
 
 Row = TypeVar("Row")
@@ -139,3 +139,19 @@ class TablePane(Pane, Generic[Row]):
         """Largest first, or smallest first."""
         self.falling = not self.falling
         self.set_rows(self._given)
+
+
+class StepTable(TablePane[Row]):
+    """A table of things that happened at a step: enter puts the cursor there."""
+
+    BINDINGS: ClassVar = bindings.STEP_TABLE
+
+    def step_of(self, row: Row) -> float | None:
+        """Where a row stands on the step axis; None: nowhere."""
+        raise NotImplementedError
+
+    def action_show(self) -> None:
+        """Put the cursor on the step of the chosen row."""
+        step = None if self.chosen is None else self.step_of(self.chosen)
+        if step is not None:
+            self.post_message(CursorMoved(self, step, pinned=True))
