@@ -30,9 +30,9 @@ def text_event(tag: str, step: int, wall: float, text: str) -> bytes:
     """A text of TensorBoard's text plugin, Markdown."""
     plugin = _bytes(1, _bytes(1, b"text"))
     shape = _bytes(2, b"\x08\x01")
-    tensor = b"\x08" + _varint(_TEXT_TYPE) + _bytes(2, shape) + _bytes(8, _utf8(text))
+    tensor = b"\x08" + varint(_TEXT_TYPE) + _bytes(2, shape) + _bytes(8, _utf8(text))
     value = _bytes(1, _utf8(tag)) + _bytes(8, tensor) + _bytes(9, plugin)
-    return b"\x09" + struct.pack("<d", wall) + b"\x10" + _varint(step) + _bytes(5, _bytes(1, value))
+    return b"\x09" + struct.pack("<d", wall) + b"\x10" + varint(step) + _bytes(5, _bytes(1, value))
 
 
 def scalar_frames(
@@ -45,8 +45,8 @@ def scalar_frames(
         sizes += unsigned >= np.uint64(1 << bits)
     name = _bytes(1, _utf8(tag))
     size = len(name) + 5
-    head = _varint(1 << 3 | 2) + _varint(size)
-    summary = b"\x2a" + _varint(len(head) + size) + head + name + b"\x15"
+    head = varint(1 << 3 | 2) + varint(size)
+    summary = b"\x2a" + varint(len(head) + size) + head + name + b"\x15"
     begins = np.concatenate(([0], np.flatnonzero(np.diff(sizes)) + 1, [len(sizes)])).tolist()
     for start, stop in itertools.pairwise(begins):
         if stop > start:
@@ -82,10 +82,11 @@ def _raw(numbers: NDArray[np.generic], size: int) -> NDArray[np.uint8]:
 
 def _bytes(number: int, content: bytes) -> bytes:
     """A field that is length-delimited."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Protobuf's encoding of a number that is not negative: seven bits a byte, the lowest first."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -21,6 +21,7 @@ from statistics import median
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.rules import load as load_rules
 from ntstop_probe import wire
+from tests.bench.figures import in_rows
 
 from .curves import CURVES, Outcome, Run, judge, load, records, share
 from .published_rules import RULES
@@ -91,13 +92,7 @@ def in_lines(scores: Sequence[Score], *, markdown: bool) -> str:
         )
         for item in scores
     ]
-    if markdown:
-        lines = [f"| {' | '.join(row)} |" for row in rows]
-        return "\n".join([lines[0], "|" + " --- |" * len(heads), *lines[1:]])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return in_rows(rows, markdown=markdown)
 
 
 def by_workload(outcomes: Sequence[Outcome]) -> str:

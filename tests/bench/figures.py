@@ -22,3 +22,14 @@ def error_of_median(values: Sequence[float]) -> float:
 def error_of_mean(values: Sequence[float]) -> float:
     """Standard error."""
     return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
+
+
+def in_rows(rows: Sequence[Sequence[str]], *, markdown: bool) -> str:
+    """A table, its heads first: aligned text, or Markdown."""
+    if markdown:
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

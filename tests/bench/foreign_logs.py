@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ntstop.export.events import varint
 from ntstop.sources.logs.crc import masked_crc
 
 _MEASURE = """
@@ -63,7 +64,7 @@ def write_events(path: Path, points: int) -> None:
         for step in range(points):
             value = b"\x0a\x04loss\x15" + struct.pack("<f", loss(step))
             summary = b"\x0a" + bytes([len(value)]) + value
-            event = b"\x09" + struct.pack("<d", 1.7e9 + 0.1 * step) + b"\x10" + _varint(step)
+            event = b"\x09" + struct.pack("<d", 1.7e9 + 0.1 * step) + b"\x10" + varint(step)
             event += b"\x2a" + bytes([len(summary)]) + summary
             length = struct.pack("<Q", len(event))
             file.write(length + struct.pack("<I", masked_crc(length)) + event + struct.pack("<I", masked_crc(event)))
@@ -116,15 +117,6 @@ def main() -> None:
             for name, (module, way) in others.items():
                 there = importlib.util.find_spec(module) is not None
                 print(f"  {name:<32} {measure(way, path) if there else 'not installed'}")
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 if __name__ == "__main__":

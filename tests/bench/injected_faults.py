@@ -22,6 +22,7 @@ import msgspec
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import WEIGHT, Severity
 from ntstop_probe import wire
+from tests.bench.figures import in_rows
 
 from .curves import CURVES, Run, load, records, share
 
@@ -174,13 +175,7 @@ def table(found: Sequence[Found], *, markdown: bool) -> str:
                 f"{worst} {sum(workloads[worst])} of {len(workloads[worst])}",
             ]
         )
-    if markdown:
-        lines = [f"| {' | '.join(row)} |" for row in rows]
-        return "\n".join([lines[0], "|" + " --- |" * len(heads), *lines[1:]])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return in_rows(rows, markdown=markdown)
 
 
 def main() -> None:
