@@ -154,15 +154,19 @@ class Engine:
             try:
                 getattr(rule, what)(*facts, **more)
             except Exception as error:
-                for known in self._ranks:
-                    for group in (known.rules, known.apart):
-                        if rule in group:
-                            group.remove(rule)
-                if rule in rules:
-                    rules.remove(rule)
+                self._switch_off(rule)
                 name = type(rule).__name__
                 self.failed[name] = f"{name} has failed and judges no more: {type(error).__name__}: {error}"
                 self._book.changed()
+
+    def _switch_off(self, rule: Any) -> None:
+        """Take a rule out of every list that has it."""
+        groups: list[list[Any]] = [self._across]
+        for rank in self._ranks:
+            groups += (rank.rules, rank.apart)
+        for group in groups:
+            if rule in group:
+                group.remove(rule)
 
     def _looks_at(self, kind: type[Any]) -> frozenset[str]:
         """Names of the records that a rule looks at: what it does not override, it is not called for."""
