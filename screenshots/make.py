@@ -6,7 +6,9 @@ Needs `pip install -e probes -e '.[demo,screenshots]'` and, for the PNG, the fon
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from ntstop.demo.child import DemoChild
 from ntstop.session import Session
 from ntstop.tui.app import NtstopApp
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 FONT = "DejaVu Sans Mono"
 LIMIT = 150.0
 """Seconds that one run may take."""
@@ -76,8 +78,12 @@ def main() -> None:
     # As in any good terminal, whatever this is run from.
     os.environ.update(COLORTERM="truecolor", TERM="xterm-256color", OMP_NUM_THREADS="1")
     os.environ.pop("NO_COLOR", None)
-    with tempfile.TemporaryDirectory() as home:
-        os.environ["NTSTOP_HOME"] = home
+    with tempfile.TemporaryDirectory(prefix="ntstop-", dir="/tmp") as home, contextlib.chdir(home):
+        # The manifest is in the pictures: the command, folder and caches of nobody's machine.
+        interpreter = Path(sys.executable)
+        os.environ["PATH"] = f"{interpreter.parent}{os.pathsep}{os.environ['PATH']}"
+        sys.executable = interpreter.name
+        os.environ.update(NTSTOP_HOME=home, TORCHINDUCTOR_CACHE_DIR="inductor")
         runs = Path(home) / "runs"
         run(
             runs / "demo-nan",
