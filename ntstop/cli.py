@@ -42,23 +42,25 @@ class RunOrCommand(click.Group):
 
 
 def _word_first(args: list[str]) -> list[str]:
-    """What is said of a log may stand before it, too."""
+    """What is said of a run or a log may stand before it, too."""
     at = 0
-    while at < len(args) and args[at].partition("=")[0] in ("--role", "--pattern"):
-        at += 1 if "=" in args[at] else 2
+    while at < len(args) and (name := args[at].partition("=")[0]) in ("--role", "--pattern", "--once"):
+        at += 1 if "=" in args[at] or name == "--once" else 2
     return [*args[at : at + 1], *args[:at], *args[at + 1 :]]
 
 
 _notify = click.option(
     "--notify", metavar="CMD", help="Run CMD once for each new finding, with its JSON on standard input."
 )
+_once = click.option("--once", is_flag=True, help="Print the overview as text, as large as the terminal, and leave.")
 
 
 @click.group(cls=RunOrCommand, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="ntstop %(version)s")
+@_once
 @_notify
 @click.pass_context
-def ntstop(ctx: click.Context, notify: str | None) -> int:
+def ntstop(ctx: click.Context, once: bool, notify: str | None) -> int:
     """top for a neural-network training run.
 
     Alone it opens the newest live run; with RUN (an id, its beginning, or a folder) that one, live or finished.
@@ -70,7 +72,7 @@ def ntstop(ctx: click.Context, notify: str | None) -> int:
         return 0
     from ntstop.commands.open import open_newest
 
-    return open_newest(_options(notify=notify))
+    return open_newest(_options(notify=notify, once=once))
 
 
 _role = click.option(
@@ -91,19 +93,21 @@ _threshold = click.option(
 @_role
 @_pattern
 @_threshold
+@_once
 @_notify
 def open_run(
     targets: tuple[str, ...],
     roles: tuple[str, ...],
     pattern: str | None,
     thresholds: tuple[str, ...],
+    once: bool,
     notify: str | None,
 ) -> int:
     """Open a run by id, unique prefix or folder, or a log of another tool by its path; several on one axis.
 
     `-` reads the frames of `ntstop relay`, or what a training prints, from standard input.
     """
-    options = _options(roles, pattern, thresholds, notify)
+    options = _options(roles, pattern, thresholds, notify, once=once)
     if targets == ("-",):
         from ntstop.commands.stdin import open_stdin
 
@@ -114,11 +118,16 @@ def open_run(
 
 
 def _options(
-    roles: tuple[str, ...] = (), pattern: str | None = None, thresholds: tuple[str, ...] = (), notify: str | None = None
+    roles: tuple[str, ...] = (),
+    pattern: str | None = None,
+    thresholds: tuple[str, ...] = (),
+    notify: str | None = None,
+    *,
+    once: bool = False,
 ) -> Options:
     from ntstop.commands.options import gather
 
-    return gather(roles, pattern, thresholds, notify)
+    return gather(roles, pattern, thresholds, notify, once=once)
 
 
 def _log_options(roles: tuple[str, ...], pattern: str | None) -> LogOptions:

@@ -68,10 +68,13 @@ def _short_names(found: Sequence[tuple[str, Path | Source]]) -> list[str]:
 def open_newest(options: Options) -> int:
     """Open the live run of this user; asks which when there are several, and waits for one when there is none."""
     try:
-        entries = runs.active_runs() or _wait_for_runs()
+        entries = runs.active_runs()
+        if not entries and options.once:
+            raise SourceError("no run is live; `ntstop ls` lists those that have ended, `ntstop --once RUN` prints one")
+        entries = entries or _wait_for_runs()
     except SourceError as error:
         raise click.ClickException(str(error)) from error
-    entry = entries[0] if len(entries) == 1 else _choose(entries)
+    entry = entries[0] if len(entries) == 1 else _choose(entries, ask=not options.once)
     return screen.view(entry.path, options)
 
 
@@ -85,9 +88,9 @@ def _wait_for_runs() -> list[runs.RunEntry]:
     return entries
 
 
-def _choose(entries: list[runs.RunEntry]) -> runs.RunEntry:
+def _choose(entries: list[runs.RunEntry], *, ask: bool) -> runs.RunEntry:
     """Let the user take one of several live runs, newest first; without a keyboard the newest is taken."""
-    if not sys.stdin.isatty():
+    if not ask or not sys.stdin.isatty():
         click.echo(f"ntstop: {len(entries)} runs are live; this is the newest, {entries[0].id}", err=True)
         return entries[0]
     header, *lines = table(entries)

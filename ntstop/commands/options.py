@@ -34,6 +34,8 @@ class Options:
 
     view: View = field(default_factory=View)
     """How the screen begins."""
+    once: bool = False
+    """Whether the overview is to be printed once, as the screen would show it, instead of opening that."""
 
     def engine(self) -> Engine:
         """A diagnosis that judges so."""
@@ -56,6 +58,8 @@ def gather(
     pattern: str | None = None,
     thresholds: Sequence[str] = (),
     notify: str | None = None,
+    *,
+    once: bool = False,
 ) -> Options:
     """The values of the options, and what stands in the configuration.
 
@@ -73,4 +77,4 @@ def gather(
             command_words(notify)
         except ValueError as error:
             raise click.ClickException(f"--notify: {error}") from error
-    return Options(log, checked(settings, thresholds).told, told, notify is not None, settings.view)
+    return Options(log, checked(settings, thresholds).told, told, notify is not None, settings.view, once)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +17,15 @@ from ntstop.sources.base import Source, SourceError
 
 if TYPE_CHECKING:
     from ntstop.commands.options import Options
+    from ntstop.session import Session
+
+PIPED = (120, 40)
+"""Columns and rows of what is printed where no terminal and no COLUMNS and LINES say it."""
 
 
 def can_draw() -> bool:
     """Whether standard input and output are a terminal that the app can draw on."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return sys.stdin.isatty() and sys.stdout.isatty() and _can_paint()
 
 
 def view(target: Path | Source, options: Options) -> int:
@@ -32,12 +37,10 @@ def view(target: Path | Source, options: Options) -> int:
     from ntstop.session import Session
 
     try:
-        if not can_draw():
-            from ntstop.plain import overview
-
+        if options.once or not can_draw():
             session = Session(target, renew=options.engine)
             session.load()
-            click.echo(overview(session))
+            click.echo(_as_text(session, options))
             options.notify_now(session)
             return 0
         output = target / OUTPUT_FILE if isinstance(target, Path) else None
@@ -50,13 +53,34 @@ def view(target: Path | Source, options: Options) -> int:
         raise click.ClickException(str(error)) from error
 
 
+def _as_text(session: Session, options: Options) -> str:
+    """The overview as the screen shows it where it was asked for once, else in a line for each thing."""
+    if not options.once:
+        from ntstop.plain import overview
+
+        return overview(session)
+    from ntstop.tui.once import overview_rows
+
+    return overview_rows(session, options.view, shutil.get_terminal_size(PIPED), colours=has_colours())
+
+
+def has_colours() -> bool:
+    """Whether colours may be printed: on a terminal that has some, unless NO_COLOR is set."""
+    return sys.stdout.isatty() and _can_paint() and not os.environ.get("NO_COLOR")
+
+
+def _can_paint() -> bool:
+    """Whether the terminal understands more than characters."""
+    return os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
 def compare(runs: Sequence[tuple[str, Path | Source]], options: Options) -> int:
     """Show several runs, by the names they are to have on the screen; without a terminal a table is printed once."""
     from ntstop.session import Session
 
     try:
         sessions = [(name, Session(target, renew=options.engine)) for name, target in runs]
-        if not can_draw():
+        if options.once or not can_draw():
             from ntstop.compare import comparison
 
             for _, session in sessions:

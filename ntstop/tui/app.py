@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import App
 from textual.screen import Screen
@@ -54,6 +54,8 @@ class NtstopApp(App[int], inherit_bindings=False):
         self.animation_level = "none"
         self.ascii_only = terminal.is_ascii_only()
         self._poor = terminal.has_few_colours()
+        self.without_colours = False
+        """Whether to draw for a terminal that has none."""
         for theme in THEMES:
             self.register_theme(theme)
         self.workspace.view.smoothing = begin.smoothing
@@ -136,7 +138,7 @@ class NtstopApp(App[int], inherit_bindings=False):
             self.notify(f"{path.name} and .txt", timeout=3)
 
 
-def screen_text(screen: Screen[object]) -> str:
+def screen_text(screen: Screen[Any]) -> str:
     """What is on the screen, as lines of text."""
     strips = screen._compositor.render_strips()
     return "\n".join(strip.text.rstrip() for strip in strips) + "\n"

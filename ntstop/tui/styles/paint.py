@@ -23,7 +23,11 @@ _COLOURS = {None: 0, "standard": 16, "windows": 16, "256": 256, "truecolor": 1 <
 
 
 def palette_of(app: App[Any]) -> Palette:
-    """The palette that suits the app's terminal and theme. An app may say `few_colours = True` for 16 colours."""
+    """The palette that suits the app's terminal and theme. An app may say `few_colours = True` for 16 colours,
+    and `without_colours = True` for none.
+    """
+    if getattr(app, "without_colours", False):
+        return MONO
     colours = 16 if getattr(app, "few_colours", False) else _COLOURS.get(app.console.color_system, 256)
     if app.is_headless and "NO_COLOR" not in os.environ:
         colours = max(colours, 16 if getattr(app, "few_colours", False) else 256)
