@@ -52,6 +52,10 @@ class Diagnosis(Protocol):
         """Take in that a process is gone without having said so."""
         ...
 
+    def process_stopped(self, writer: int, evidence: str) -> None:
+        """Take in that a process is held by a signal; told at each look while it is."""
+        ...
+
 
 class Session:
     """Watches one run: `start`, look at it under `lock` as often as `version` has changed, `stop`.
@@ -275,7 +279,7 @@ class Session:
                 self.version += 1
 
     def _look_for_evidence(self, now: float) -> None:
-        """Find out whether the processes live, and tell the engine of those that died."""
+        """Find out whether the processes live, and tell the engine of those that died, or are stopped."""
         if now < self._evidence_at:
             return
         begin = time.perf_counter()
@@ -294,7 +298,12 @@ class Session:
             return
         for process in entry.processes:
             writer = process.info.writer if process.info else None
-            if process.state in ("died", "failed") and writer is not None and writer not in self._gone:
+            if writer is None:
+                continue
+            if process.state == "stopped":
+                with self.lock:
+                    self._engine.process_stopped(writer, process.why)
+            elif process.state in ("died", "failed") and writer not in self._gone:
                 self._gone.add(writer)
                 with self.lock:
                     self._engine.process_gone(writer, process.why)

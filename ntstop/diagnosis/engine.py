@@ -180,13 +180,23 @@ class Engine:
     def process_gone(self, writer: int, evidence: str) -> None:
         """The process is known to be gone without having said so; `evidence` is the sentence that proves it.
 
-        The only thing that does not come from a record: what a live viewer sees of the pid, a replay sees too.
+        It does not come from a record: what a live viewer sees of the pid, a replay sees too.
         """
         rank = self._by_writer.get(writer)
         if rank is not None:
             self._settle(rank)
             at = rank.ended_at.get(writer, rank.context.last_x)
             self._tell(rank.rules, "gone", evidence, at, continued=writer != rank.current)
+
+    def process_stopped(self, writer: int, evidence: str) -> None:
+        """The process is held by a signal now; `evidence` is the sentence that proves it. Say so at every look.
+
+        A replay does not see it: what it sees, once the process goes on, is how long no heartbeat came.
+        """
+        rank = self._by_writer.get(writer)
+        if rank is not None and writer == rank.current:
+            self._settle(rank)
+            self._tell(rank.rules, "stopped", evidence)
 
     def hello_of(self, finding: Finding) -> wire.Hello | None:
         """Identity and manifest of the process that a finding is about."""

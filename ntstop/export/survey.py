@@ -47,6 +47,10 @@ class Survey:
         """A process has gone without a word."""
         self.engine.process_gone(writer, evidence)
 
+    def process_stopped(self, writer: int, evidence: str) -> None:
+        """A process is held by a signal."""
+        self.engine.process_stopped(writer, evidence)
+
     def _steps(self, block: Steps) -> None:
         note = self.columns.note
         for name, column in (*block.losses.items(), *block.lrs.items()):

@@ -53,7 +53,9 @@ def judge(
             return Verdict("failed", f"it raised {exception}, and pid {info.pid} is gone")
         return Verdict("died", f"pid {info.pid} is gone and left no exit record{heard}")
     if life == "stopped":
-        return Verdict("stopped", f"pid {info.pid} is stopped (SIGSTOP, ctrl-z or a debugger){heard}")
+        return Verdict("stopped", f"pid {info.pid} is stopped (SIGSTOP or ctrl-z){heard}")
+    if life == "traced" and silence is not None and silence > STALE_AFTER:
+        return Verdict("stopped", f"pid {info.pid} is held by a debugger{heard}")
     if not spoke:
         return Verdict("waiting", f"pid {info.pid} runs and has recorded nothing yet")
     return Verdict("live", f"pid {info.pid} runs{heard}")
@@ -69,8 +71,11 @@ def is_here(info: ProcessInfo) -> bool:
     )
 
 
-def process_life(info: ProcessInfo) -> Literal["alive", "stopped", "gone"]:
-    """What /proc says of a process of this host; a zombie is gone."""
+def process_life(info: ProcessInfo) -> Literal["alive", "stopped", "traced", "gone"]:
+    """What /proc says of a process of this host; a zombie is gone.
+
+    Traced: held by a debugger at this moment, as profilers do a hundred times a second.
+    """
     started = registry.process_start_time(info.pid)
     if started is None or abs(started - info.started) > _SAME_START:
         return "gone"
@@ -80,7 +85,9 @@ def process_life(info: ProcessInfo) -> Literal["alive", "stopped", "gone"]:
         return "gone"
     if letter in "ZX":
         return "gone"
-    return "stopped" if letter in "Tt" else "alive"
+    if letter == "T":
+        return "stopped"
+    return "traced" if letter == "t" else "alive"
 
 
 def _elsewhere(info: ProcessInfo | None, silence: float | None, spoke: bool) -> Verdict:

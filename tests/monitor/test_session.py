@@ -26,6 +26,7 @@ class Recorder:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.gone: list[tuple[int, str]] = []
+        self.stopped: list[tuple[int, str]] = []
 
     @property
     def findings(self) -> list[object]:
@@ -36,6 +37,9 @@ class Recorder:
 
     def process_gone(self, writer: int, evidence: str) -> None:
         self.gone.append((writer, evidence))
+
+    def process_stopped(self, writer: int, evidence: str) -> None:
+        self.stopped.append((writer, evidence))
 
     @property
     def steps(self) -> int:

@@ -68,6 +68,9 @@ class Rule:
         `continued`: another attempt of the rank has taken over since.
         """
 
+    def stopped(self, evidence: str) -> None:
+        """The process is held by a signal, as `evidence` says; told again and again while it is."""
+
 
 class RunRule:
     """Base of the rules that look at all ranks of a run together. One instance a run.

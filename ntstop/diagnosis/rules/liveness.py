@@ -21,7 +21,8 @@ STALL = kind(
     meaning="The step in progress has been in one phase for far too long, or the whole process did not run. The place "
     "says which phase: data, forward, backward, optimizer, collective, checkpoint, eval or host.",
     detector="The age of the phase in the heartbeats, against 20 s, 20 times the 99th percentile of the steps and 1.5 "
-    "times the longest; the first steps may take 10 minutes, an evaluation or a checkpoint 15.",
+    "times the longest; the first steps may take 10 minutes, an evaluation or a checkpoint 15. A process that a signal "
+    "holds is told as soon as it is seen, and again from its records once it goes on, if it stood for 20 s.",
     severity="critical; warning in an evaluation, a checkpoint or before the first step, until it is three times over.",
 )
 DIED = kind(
@@ -94,6 +95,8 @@ class StallRule(Rule):
         self._worst = 0.0
         self._last_beat: wire.Heartbeat | None = None
         self._unannounced = Unannounced()
+        self._held = False
+        """The finding says that a signal holds the process, which no record shows."""
 
     def steps(self, block: StepBlock) -> None:
         if block.durations is not None and block.ordinal >= FIRST_STEPS and valid(block.durations):
@@ -102,10 +105,13 @@ class StallRule(Rule):
             for index, duration in enumerate(block.duration or ()):
                 if duration is not None:
                     self._times.add(block.ordinal + index, duration)
+        if block.ordinal + block.count > self._ordinal:
+            self._release()
         if self._finding is not None and block.ordinal + block.count > self._ordinal:
             self._resolve("the step ended")
 
     def heartbeat(self, heartbeat: wire.Heartbeat) -> None:
+        self._release()
         heartbeat = self._unannounced.seen(heartbeat)
         last, self._last_beat = self._last_beat, heartbeat
         gap = heartbeat.t - last.t if last is not None else 0.0
@@ -131,17 +137,36 @@ class StallRule(Rule):
 
     def event(self, event: wire.Event) -> None:
         if event.kind == "exit":
+            self._release()
             self._ended("then the process exited")
 
     def resumed(self) -> None:
+        self._release()
         self._last_beat = None
         for finding in self.context.book.find("stall", self.context.writer):
             self._finding = finding
             self._resolve("a new attempt took over")
 
     def gone(self, evidence: str, at: int, *, continued: bool) -> None:
+        self._release()
         if not continued:
             self._ended(f"then the process was gone: {evidence}")
+
+    def stopped(self, evidence: str) -> None:
+        if self._held and self._finding is not None:
+            self._finding.evidence[0].text = evidence
+            self.context.book.changed()
+            return
+        if self._finding is not None:
+            self._resolve("the process was stopped")
+        self._hold(evidence)
+
+    def _release(self) -> None:
+        """The process goes on. From now on the records tell how long it stood, as they do in a replay."""
+        if self._held and self._finding is not None:
+            self.context.book.drop(self._finding)
+            self._finding = None
+        self._held = False
 
     def _ended(self, how: str) -> None:
         """No step came after the stall: it stays open, as the last thing that is known of the run."""
@@ -183,6 +208,22 @@ class StallRule(Rule):
                 "at the file, lock or connection it waits for, and give that a timeout."
             )
         return FIXES[kind]
+
+    def _hold(self, evidence: str) -> None:
+        context, beat = self.context, self._last_beat
+        x = context.x_open
+        phase = f" in phase {beat.phase}" if beat is not None else ""
+        pid = str(context.hello.pid) if context.hello is not None else "PID"
+        claim = Claim(
+            symptom=f"the process is stopped, in step {x:,}{phase}: nothing runs in it",
+            hypothesis="It was sent SIGSTOP, or ctrl-z was typed in its terminal, or a scheduler or debugger holds it.",
+            fix=f"`kill -CONT {pid}` goes on with it; then look who stops it: a scheduler's preemption, a shell.",
+            confidence="high: the kernel says so. Who has sent the signal, it does not keep.",
+            evidence=[Evidence(evidence, "heartbeat", x)],
+        )
+        self._held = True
+        self._ordinal, self._worst = context.last_ordinal + 1, 0.0
+        self._start(claim, "host", x, "critical")
 
     def _stopped(self, beat: wire.Heartbeat, gap: float) -> None:
         x = self.context.x_open
