@@ -6,12 +6,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ntstop_probe import registry
-from ntstop_probe.wire import Frame, FrameReader, Record, Steps, decode_batch, unpack
+from ntstop_probe.wire import Event, Frame, FrameReader, Record, Steps, decode_batch, unpack
 
 
 def process_folders(home: Path) -> list[Path]:
     """Every process folder under `home`."""
     return sorted(path.parent for path in home.glob(f"runs/*/*/{registry.PROCESS_FILE}"))
+
+
+def the_folder(home: Path) -> Path:
+    """The folder of the one process that has run under `home`."""
+    (folder,) = process_folders(home)
+    return folder
 
 
 def frames_of(folder: Path, stream: str = "*") -> list[Frame]:
@@ -37,6 +43,11 @@ def records_of(frames: Iterable[Frame]) -> list[Record]:
 def records(folder: Path) -> list[Record]:
     """Everything a process has recorded."""
     return records_of(frames_of(folder))
+
+
+def events(folder: Path) -> list[Event]:
+    """The events that a process has recorded."""
+    return [record for record in records(folder) if isinstance(record, Event)]
 
 
 def step_ordinals(items: Iterable[Record]) -> list[int]:

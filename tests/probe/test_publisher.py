@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zmq
 
-from ntstop_probe import endpoint, pulse, registry
-from ntstop_probe import publisher as publisher_module
-from ntstop_probe import say as say_module
-from ntstop_probe.blocks import records_of as blocks_of
-from ntstop_probe.descriptors import identity
-from ntstop_probe.outbox import Outbox
-from ntstop_probe.progress import Progress
-from ntstop_probe.publisher import Publisher
-from ntstop_probe.rows import EventRow, LayerRow, Row, ScalarRow, SchemaRow, StepRow
+from ntstop_probe import publisher, registry
+from ntstop_probe.rows import EventRow, LayerRow, ScalarRow, SchemaRow, StepRow
 from ntstop_probe.sampling import Factory
-from ntstop_probe.told import Told
 from ntstop_probe.wire import (
     Event,
-    Frame,
-    FrameReader,
     Heartbeat,
     Hello,
     Host,
@@ -36,150 +23,12 @@ from ntstop_probe.wire import (
     Scalars,
     Schema,
     Steps,
-    decode_batch,
     unpack,
 )
 
 from ..helpers import wait_until
+from .publishing import Job, Viewer, folder_of, parts, step
 from .reading import frames_of, losses, process_folders, records, records_of, step_ordinals
-
-
-def step(ordinal: int, loss: float | None = None, **more: object) -> StepRow:
-    given = {} if loss is None else {"loss": loss}
-    return StepRow(ordinal, time.monotonic(), 0.001, losses=given, phases={"data": 0.0005}, **more)  # type: ignore[arg-type]
-
-
-class Job:
-    """A publisher in a thread of its own, and the training thread's end of it."""
-
-    def __init__(self) -> None:
-        self.outbox = Outbox()
-        self.progress = Progress()
-        self.told = Told()
-        self.trains = True
-        self.stop_event = threading.Event()
-        self.publisher: Publisher | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        self.publisher = Publisher(
-            self.outbox, self.progress, self.told, lambda: None, lambda: self.trains, self.stop_event
-        )
-        self.publisher.run()
-
-    def start(self) -> Job:
-        self._thread.start()
-        return self
-
-    def put(self, *rows: Row) -> None:
-        for row in rows:
-            self.outbox.put(row)
-
-    def stop(self) -> None:
-        self.stop_event.set()
-        self._thread.join(10)
-        assert not self._thread.is_alive()
-
-
-@pytest.fixture
-def job(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
-    """A job whose publisher ticks fast and has no samplers; not started."""
-    monkeypatch.setattr(publisher_module, "TICK", 0.02)
-    monkeypatch.setattr(publisher_module, "BEAT", 0.1)
-    monkeypatch.setattr(publisher_module, "standard_samplers", dict)
-    made = Job()
-    yield made
-    if made._thread.is_alive():
-        made.stop()
-
-
-def folder_of(home: Path) -> Path:
-    return wait_until(lambda: process_folders(home))[0]
-
-
-class Viewer:
-    """A subscriber, as the monitor is one."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str, prefix: bytes = b"") -> None:
-        self.socket = context.socket(zmq.SUB)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.RCVHWM, 100_000)
-        self.socket.setsockopt(zmq.SUBSCRIBE, prefix)
-        self.socket.connect(address)
-        self.frames: list[Frame] = []
-
-    def drain(self, timeout: float = 0.0) -> list[Frame]:
-        while self.socket.poll(timeout * 1000):
-            self.frames += FrameReader().feed(self.socket.recv())
-        return self.frames
-
-    def wait_for(self, kind: type[Record], beyond: int = 0) -> None:
-        def seen() -> bool:
-            self.drain()
-            return any(isinstance(record, kind) for frame in self.frames[beyond:] for record in parts(frame))
-
-        wait_until(seen, what=f"a {kind.__name__}")
-
-
-def parts(frame: Frame) -> list[Record]:
-    return decode_batch(frame.payload)[0]
-
-
-@pytest.fixture
-def view() -> Iterator[Callable[..., Viewer]]:
-    """Makes viewers of a process folder."""
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-
-    def make(folder: Path, prefix: bytes = b"") -> Viewer:
-        address = registry.read_process_info(folder).endpoint
-        assert address is not None
-        return Viewer(context, address, prefix)
-
-    yield make
-    context.destroy(linger=0)
-
-
-def test_steps_become_blocks_that_hold_every_number_and_no_invented_one() -> None:
-    rows: list[Row] = [
-        StepRow(0, 10.0, None, losses={"loss": 1.5}, lrs={"lr": 0.1}, epoch=0, micro=2, skipped=0),
-        StepRow(1, 11.0, 1.0, step=7, losses={"loss/1": float("nan")}, phases={"data": 0.25}, grad_norm=3.0),
-        StepRow(2, 12.0, 1.0, samples=96, tokens=10**12, loss_scale=65536.0, clip=0.5),
-    ]
-    layers, (block,) = blocks_of(rows, attempt=3)
-    assert layers == []
-    assert isinstance(block, Steps)
-    assert (block.count, block.ordinal, block.attempt) == (3, 0, 3)
-
-    def values(column: object) -> list[float | int | None]:
-        return unpack(column)  # type: ignore[arg-type]
-
-    assert values(block.t) == [10.0, 11.0, 12.0]
-    assert values(block.duration) == [None, 1.0, 1.0]
-    assert values(block.step) == [None, 7, None]
-    assert values(block.losses["loss"]) == [1.5, None, None]
-    assert repr(values(block.losses["loss/1"])) == "[None, nan, None]"
-    assert values(block.lrs["lr"]) == [0.1, None, None]
-    assert values(block.phases["data"]) == [None, 0.25, None]
-    assert values(block.samples) == [None, None, 96]
-    assert values(block.tokens) == [None, None, 10**12]
-    assert values(block.skipped) == [0, None, None]
-    assert block.optimizers is None, "what no step measured is no column"
-
-
-def test_a_block_ends_where_ordinals_jump_or_the_meaning_of_its_columns_changes() -> None:
-    rows: list[Row] = [step(0), step(1), step(5), step(6, clocks={"forward": "device"}), step(7, step_source="user")]
-    _, blocks = blocks_of(rows, attempt=0)
-    assert [(block.ordinal, block.count) for block in blocks if isinstance(block, Steps)] == [
-        (0, 2), (5, 1), (6, 1), (7, 1),
-    ]  # fmt: skip
-
-
-def test_a_number_its_column_cannot_hold_is_missing_and_the_block_is_whole() -> None:
-    _, (block,) = blocks_of([step(0, 1.0, micro=2**40), step(1, 2.0, micro=3)], attempt=0)
-    assert isinstance(block, Steps)
-    assert block.micro is not None
-    assert unpack(block.micro) == [None, 3]
-    assert losses([block]) == [1.0, 2.0]
 
 
 def test_rows_are_recorded_in_order_each_once(job: Job, home: Path) -> None:
@@ -354,13 +203,6 @@ def test_a_hello_is_sent_again_when_what_it_says_has_changed(job: Job, home: Pat
     assert sum(isinstance(record, Hello) for record in records(folder)) == count, "and only then"
 
 
-@pytest.fixture
-def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> pytest.CaptureFixture[str]:
-    """What the probe prints, from here on into the file that pytest puts in the place of stderr."""
-    monkeypatch.setattr(say_module, "_stderr", identity(2))
-    return capfd
-
-
 def test_without_a_safe_socket_folder_the_recording_goes_on(
     job: Job, home: Path, monkeypatch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]
 ) -> None:
@@ -380,7 +222,7 @@ def test_without_a_safe_socket_folder_the_recording_goes_on(
 def test_a_home_that_cannot_be_written_is_said_once_and_tried_again(
     job: Job, home: Path, monkeypatch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(publisher_module, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(publisher, "RETRY_SECONDS", 0.1)
     home.parent.mkdir(exist_ok=True)
     home.write_text("a file where the folder should be")
     job.start().put(step(0))
@@ -422,7 +264,7 @@ def test_a_sampler_that_fails_is_named_in_the_heartbeat_and_warned_of_once(
             return [Host(1.0, process_cpu=0.5)]
 
     factories: dict[str, Factory] = {"gpu": Bad, "host": Good}
-    monkeypatch.setattr(publisher_module, "standard_samplers", lambda: factories)
+    monkeypatch.setattr(publisher, "standard_samplers", lambda: factories)
     job.start()
     folder = folder_of(home)
     wait_until(lambda: sum(isinstance(record, Host) for record in records(folder)) > 3)
@@ -433,90 +275,6 @@ def test_a_sampler_that_fails_is_named_in_the_heartbeat_and_warned_of_once(
     assert said.readouterr().err.count("switched off") == 1
 
 
-def test_the_heartbeat_knows_phase_age_cost_and_share(job: Job, home: Path) -> None:
-    job.progress.enter("backward", time.monotonic() - 2.0)
-    job.progress.steps, job.progress.cost, job.progress.step_time = 100, 0.502, 0.01
-    job.progress.setup = 0.5
-    job.outbox.dropped = 7
-    job.start()
-    folder = folder_of(home)
-    beats = wait_until(lambda: [r for r in records(folder) if isinstance(r, Heartbeat)])
-    assert beats[0].phase == "backward"
-    assert 2.0 <= beats[0].age < 60.0
-    assert beats[0].probe.cost == pytest.approx(2e-5)
-    assert beats[0].probe.share == pytest.approx(2e-3)
-    assert beats[0].probe.setup == 0.5, "what was spent once is told apart from what a step costs"
-    assert (beats[0].probe.dropped, beats[0].ordinal, beats[0].reason, beats[0].stacks) == (7, 100, "", [])
-
-
-def test_a_stuck_phase_brings_the_stack_of_the_training_thread_and_nothing_of_its_objects(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    release, ready = threading.Event(), threading.Event()
-
-    def waits_for_data(secret: str) -> None:
-        ready.set()
-        release.wait(30)
-
-    thread = threading.Thread(target=waits_for_data, args=("hunter2",), name="trainer")
-    thread.start()
-    ready.wait(10)
-    try:
-        progress = Progress(thread=thread.ident or 0)
-        beater = pulse.Pulse(progress)
-        progress.enter("data", time.monotonic() - pulse.STUCK_SECONDS - 1)
-        beat = beater.beat(dropped=0, unrecorded=0, viewers=0, disabled=[])
-        (stack,) = beat.stacks
-        assert stack.thread == "trainer"
-        assert any("waits_for_data" in call and "test_publisher.py:" in call for call in stack.frames)
-        assert stack.frames.index(next(c for c in stack.frames if "waits_for_data" in c)) < len(stack.frames) - 1
-        assert "hunter2" not in str(beat)
-        progress.enter("data", time.monotonic())
-        assert beater.beat(dropped=0, unrecorded=0, viewers=0, disabled=[]).stacks == []
-        # A hang of hours: the same stack is not sent each second for ever.
-        progress.enter("data", time.monotonic() - 3600)
-        later = [beater.beat(dropped=0, unrecorded=0, viewers=0, disabled=[]).stacks for _ in range(5)]
-        assert sum(bool(stacks) for stacks in later) == 0
-        monkeypatch.setattr(pulse, "STACK_REPEAT_SECONDS", 0.0)
-        assert beater.beat(dropped=0, unrecorded=0, viewers=0, disabled=[]).stacks
-    finally:
-        release.set()
-        thread.join()
-
-
-def test_a_deep_stack_is_cut_to_its_innermost_calls() -> None:
-    found: list[str] = []
-
-    def deep(depth: int) -> None:
-        if depth:
-            deep(depth - 1)
-        else:
-            found.extend(pulse.stack_of(threading.get_ident()))
-
-    deep(100)
-    assert len(found) == pulse.MAX_FRAMES
-    assert "stack_of" in found[-1]
-
-
-def test_why_there_is_no_step_yet_is_said_in_the_order_things_happen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    progress = Progress()
-    said = [pulse.missing_step(progress)]
-    for attribute in ("saw_torch", "saw_loader", "saw_backward", "saw_optimizer"):
-        setattr(progress, attribute, True)
-        said.append(pulse.missing_step(progress))
-    progress.steps = 1
-    said.append(pulse.missing_step(progress))
-    assert said == [
-        "torch not imported",
-        "no DataLoader used and no backward pass yet",
-        "no backward pass yet",
-        "no optimizer step yet",
-        "the first step has not ended",
-        "",
-    ]
-
-
 def test_a_burst_is_kept_short_by_taking_fewer_rows(job: Job) -> None:
     wide = {f"loss/{n}": 1.0 for n in range(2000)}
     job.start()
@@ -524,31 +282,5 @@ def test_a_burst_is_kept_short_by_taking_fewer_rows(job: Job) -> None:
         job.put(StepRow(ordinal, 0.0, losses=wide))
     wait_until(lambda: len(job.outbox) == 0)
     assert job.publisher is not None
-    assert job.publisher._rows == publisher_module.MIN_ROWS
+    assert job.publisher._rows == publisher.MIN_ROWS
     job.stop()
-
-
-@pytest.mark.parametrize("spoil", ["missing", "file", "link", "open", "long"])
-def test_a_socket_folder_that_is_not_ours_alone_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
-) -> None:
-    folder = tmp_path / ("x" * 100 if spoil == "long" else "runtime")
-    if spoil in ("open", "long"):
-        folder.mkdir(mode=0o700)
-    if spoil == "open":
-        folder.chmod(0o755)
-    if spoil == "file":
-        folder.write_text("")
-    if spoil == "link":
-        (tmp_path / "target").mkdir(mode=0o700)
-        folder.symlink_to(tmp_path / "target")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    chosen = endpoint.socket_path()
-    assert not chosen.is_relative_to(tmp_path)
-    assert chosen.parent.name == f"ntstop-{os.getuid()}"
-    assert stat.S_IMODE(chosen.parent.stat().st_mode) == 0o700
-    assert len(os.fsencode(chosen)) <= endpoint.MAX_PATH_BYTES
-
-
-def test_socket_names_cannot_be_guessed() -> None:
-    assert len({endpoint.socket_path() for _ in range(20)}) == 20
