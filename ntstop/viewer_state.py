@@ -1,4 +1,4 @@
-"""What viewers keep of a run: which findings its people have acknowledged, and which they were told of.
+"""What viewers keep of a run: what its people have marked and acknowledged, and which findings they were told of.
 
 It lies in `$NTSTOP_HOME/viewer/`, a file a run, never in the run: findings are computed, and a recording is only read.
 Every change is made under a lock that other viewers respect, and takes the place of the file at once.
@@ -23,6 +23,8 @@ from ntstop_probe import registry
 
 LONGEST_NOTE = 500
 """Characters of a note that are kept."""
+MOST_MARKS = 1_000
+"""Marks of one run; nobody reads more."""
 _MOST_TOLD = 10_000
 """Findings of one run whose telling is remembered, the newest; a run has some dozens."""
 _LARGEST = 16 << 20
@@ -45,8 +47,16 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     wall: float
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """What somebody has noted at a step. `wall`: when, in seconds of the epoch."""
+
+    note: str
+    wall: float
+
+
 class _Kept(msgspec.Struct):
     target: str = ""
+    marks: dict[int, Mark] = {}
     acknowledged: dict[str, Acknowledgement] = {}
     told: dict[str, float] = {}
 
@@ -93,6 +103,24 @@ class ViewerState:
     def take_back(self, finding: str) -> None:
         """It is not known any more. Raises `StateError`."""
         self._change(lambda kept: kept.acknowledged.pop(finding, None))
+
+    @property
+    def marks(self) -> Mapping[int, Mark]:
+        """Step to what was noted there, by any viewer, in the order of the steps."""
+        with _in_process:
+            self._refresh()
+            return dict(sorted(self._kept.marks.items()))
+
+    def mark(self, step: int, note: str) -> None:
+        """Note something at a step; it takes the place of what was noted there. Raises `StateError`."""
+        if step not in (marks := self.marks) and len(marks) >= MOST_MARKS:
+            raise StateError(f"a run has {MOST_MARKS:,} marks at most; one must go before another comes")
+        said = Mark(safe(note).strip()[:LONGEST_NOTE], time.time())
+        self._change(lambda kept: kept.marks.update({step: said}))
+
+    def unmark(self, step: int) -> None:
+        """Nothing is noted at this step any more. Raises `StateError`."""
+        self._change(lambda kept: kept.marks.pop(step, None))
 
     def forget(self) -> None:
         """The run is no more, and nothing is kept of it either."""
@@ -175,7 +203,7 @@ class ViewerState:
                 self._kept = msgspec.json.decode(file.read(_LARGEST), type=_Kept)
             self.problem = ""
         except (OSError, ValueError, RecursionError):
-            self.problem = f"{path}: damaged; acknowledgements in it are not shown"
+            self.problem = f"{path}: damaged; acknowledgements and marks in it are not shown"
             self._kept = _Kept()
         self._seen = seen
 

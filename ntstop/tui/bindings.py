@@ -71,6 +71,7 @@ RUN: list[BindingType] = [
     key("enter", "card", "card", "open the card of the finding", show=True, display="enter"),
     key("D", "dump", "", "where every thread of the job stands, by py-spy; it looks without a pause first"),
     key("a", "acknowledge", "", "acknowledge the finding, with a note that all viewers of the run see"),
+    key("m", "mark", "", "mark the step, with a note that all viewers of the run see; on a mark: change or remove it"),
     key("escape", "back", "", "clear the cursor; then follow the tail; then show the whole run", display="esc"),
 ]
 
@@ -150,7 +151,7 @@ CARD: list[BindingType] = [
 
 NOTE: list[BindingType] = [
     key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
-    key("ctrl+r", "take_back", "take back", "it is not acknowledged any more"),
+    key("ctrl+r", "take_back", "take back", "it is not acknowledged, or marked, any more"),
 ]
 
 RUNS: list[BindingType] = [

@@ -1,8 +1,8 @@
-"""What stands on the step axis of every pane: events of the job, and where findings began."""
+"""What stands on the step axis of every pane: events of the job, notes of its people, and where findings began."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from ..diagnosis.finding import Finding
@@ -19,8 +19,11 @@ _KINDS: dict[str, Literal["checkpoint", "epoch", "resume", "mark", "sampling"]] 
 """Events that are drawn. An evaluation shows in its own points."""
 
 
-def markers_of(process: ProcessState, findings: Sequence[Finding]) -> list[Marker]:
-    """Markers of one process, findings last so that they are drawn over the events; info findings are left out."""
+def markers_of(process: ProcessState, findings: Sequence[Finding], noted: Iterable[int] = ()) -> list[Marker]:
+    """Markers of one process, findings last so that they are drawn over the events; info findings are left out.
+
+    `noted`: the steps that viewers have marked.
+    """
     marks = []
     tier: object = "full"
     for event in process.events:
@@ -32,5 +35,6 @@ def markers_of(process: ProcessState, findings: Sequence[Finding]) -> list[Marke
         step = event.step if event.step is not None else event.ordinal
         if kind and step is not None:
             marks.append(Marker(float(step), kind))
+    marks += [Marker(float(step), "note") for step in noted]
     weighty = [finding for finding in reversed(findings) if finding.severity != "info"]
     return marks + [Marker(float(finding.first_step), finding.severity) for finding in weighty]

@@ -19,6 +19,7 @@ from ..launch import OUTPUT_FILE
 from ..run.names import TRAIN_NAMES
 from ..run.process import ProcessState
 from ..session import Session
+from ..viewer_state import Mark
 from .colours import PLACES, ColourBook
 from .marks import markers_of
 from .raster.ink import Ink
@@ -51,6 +52,14 @@ class Look:
     """Copies, the weightiest first; they may be kept."""
     runs: Sequence[tuple[Shown, ProcessState]]
     """Every run that has begun, the one above first."""
+    marks: Mapping[int, Mark]
+    """What viewers have noted, by step."""
+
+    @property
+    def noted(self) -> str:
+        """The note of the mark that the cursor stands on, else ""."""
+        known = None if self.view.cursor is None else self.marks.get(round(self.view.cursor))
+        return "" if known is None else known.note
 
     def window(self, name: str, x0: float, x1: float, columns: int, *, edges: bool = False) -> Buckets:
         """`Series.window` of the first run's series `name`, as fine as the recording has it. Raises `KeyError`."""
@@ -85,6 +94,8 @@ class Workspace:
         """Copies of the first run's findings."""
         self.notes: Mapping[str, str] = {}
         """Id of a finding that somebody has acknowledged, to their note."""
+        self.marks: Mapping[int, Mark] = {}
+        """What viewers have noted, by step; replaced when that has changed."""
         self._chosen: str | None = None
         self._engine: Any = None
         self._engine_version = -1
@@ -163,8 +174,8 @@ class Workspace:
         ranges = [extent(process) for _, process in runs]
         self.view.extend(min(low for low, _ in ranges), max(high for _, high in ranges))
         process = runs[0][1]
-        markers = markers_of(process, self.findings)
-        return Look(self.session, process, self.view, markers, self._spans(), self.findings, runs)
+        markers = markers_of(process, self.findings, self.marks)
+        return Look(self.session, process, self.view, markers, self._spans(), self.findings, runs, self.marks)
 
     def _spans(self) -> list[Span]:
         finding = self.finding
@@ -196,8 +207,20 @@ class Workspace:
         self._chosen = finding.id
         self.view.show(finding.first_step)
 
+    def step_to_mark(self, columns: int) -> int:
+        """The step of the mark that is drawn under the cursor, where the axis has so many columns, else the cursor's.
+
+        Without a cursor it is the newest step that is drawn.
+        """
+        step = round(self.view.shown_last if self.view.cursor is None else self.view.cursor)
+        left, right = self.view.window
+        nearest = min(self.session.kept.marks, key=lambda marked: abs(marked - step), default=step)
+        return nearest if abs(nearest - step) <= (right - left) / columns / 2 else step
+
     def _copy_findings(self) -> None:
-        self.notes = {finding: said.note for finding, said in self.session.kept.acknowledged.items()}
+        kept = self.session.kept
+        self.notes = {finding: said.note for finding, said in kept.acknowledged.items()}
+        self.marks = kept.marks
         engine = self.session.engine
         # Another engine: a replay has gone back.
         if engine is not self._engine or engine.version != self._engine_version:

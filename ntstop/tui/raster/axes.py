@@ -10,6 +10,8 @@ from .spec import Box, ChartSpec, Glyphs
 
 CELLS_A_TICK = 14
 """Cells between the labels of the x axis, at least."""
+FARTHEST = 1000
+"""Cells that no label takes."""
 
 MARKERS: dict[str, tuple[str, str, Ink]] = {
     "sampling": ("┊", ":", Ink.AXIS),
@@ -18,6 +20,7 @@ MARKERS: dict[str, tuple[str, str, Ink]] = {
     "eval": ("◆", "v", Ink.MARK),
     "checkpoint": ("⚑", "c", Ink.INFO),
     "resume": ("↺", "r", Ink.INFO),
+    "note": ("★", "m", Ink.MARK),
     "info": ("●", "i", Ink.INFO),
     "warning": ("▲", "!", Ink.WARNING),
     "critical": ("✖", "X", Ink.CRITICAL),
@@ -32,9 +35,7 @@ def draw_y_axis(picture: Picture, box: Box, y: YScale, spec: ChartSpec, most: in
     if box.left:
         for row in range(box.top, box.bottom):
             picture.write(row, box.left - 1, "|" if plain else "│", Ink.AXIS)
-    for position, label in y.ticks(most):
-        if not -1e-6 <= position <= 1 + 1e-6:
-            continue
+    for position, label in fitting_ticks(y, most, box.left - 2 if box.left > 2 else FARTHEST, box.height):
         row = box.bottom - 1 - min(int(position * box.height), box.height - 1)
         if grid:
             picture.codes[row, box.left : box.right : 4] = ord("." if plain else "·")
@@ -42,6 +43,21 @@ def draw_y_axis(picture: Picture, box: Box, y: YScale, spec: ChartSpec, most: in
         if box.left > 2:
             picture.write(row, 0, fit(label, box.left - 2, right=True), Ink.DIM)
             picture.write(row, box.left - 1, "+" if plain else "┤", Ink.AXIS)
+
+
+def fitting_ticks(y: YScale, most: int, room: int, rows: int) -> list[tuple[float, str]]:
+    """About `most` ticks whose labels have `room`: fewer where they are too long, more where there would be but one.
+
+    A single number says where an axis is, not how far it reaches. None of two ticks stand in one of `rows`.
+    """
+    best: list[tuple[float, str]] = []
+    for wanted in (most, most + 1, most + 2, most + 3, *range(most - 1, 0, -1)):
+        ticks = [(at, label) for at, label in y.ticks(wanted) if -1e-6 <= at <= 1 + 1e-6 and len(label) <= room]
+        if len({int(at * rows) for at, _ in ticks}) == len(ticks) > len(best):
+            best = ticks
+        if len(best) >= 2 or rows < 3:
+            break
+    return best
 
 
 def draw_x_axis(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> None:

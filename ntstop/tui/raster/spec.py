@@ -69,7 +69,9 @@ class Marker:
     """Something that happened at step `x`: a glyph on the x axis."""
 
     x: float
-    kind: Literal["eval", "checkpoint", "epoch", "resume", "mark", "sampling", "info", "warning", "critical"] = "mark"
+    kind: Literal[
+        "eval", "checkpoint", "epoch", "resume", "mark", "note", "sampling", "info", "warning", "critical"
+    ] = "mark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class ChartSpec:
     cursor_x: float | None = None
     width: int = 0
     height: int = 0
-    gutter: int = 7
+    gutter: int = 8
     """Cells for the y labels and the axis; equal gutters align panes that stand below each other."""
     legend: bool = True
     margin: int = 0

@@ -24,7 +24,7 @@ from ..widgets.statusline import StatusLine
 from ..workspace import Look, Workspace
 from .card import CardScreen
 from .dump import DumpScreen
-from .note import NoteScreen
+from .note import NoteScreen, acknowledgement, mark
 
 SEEK = 1 / 20
 """Of the run that a key press of the replay goes back or on."""
@@ -127,7 +127,7 @@ class RunScreen(Screen[None]):
 
     def axis_key(self) -> Hashable:
         """Changes with everything but new data that changes what all panes show."""
-        return self.view.key, self.view.window, self.size
+        return self.view.key, self.view.window, self.size, tuple(self.workspace.marks.items())
 
     def due(self) -> list[Pane]:
         """The panes to draw: all when the axis or the size has changed, else the one whose turn it is, if it has news.
@@ -268,4 +268,9 @@ class RunScreen(Screen[None]):
         """Ask for a note on the chosen finding."""
         finding = self.workspace.finding
         if finding is not None:
-            self.app.push_screen(NoteScreen(finding, self.workspace.session.kept))
+            self.app.push_screen(NoteScreen(acknowledgement(finding, self.workspace.session.kept)))
+
+    def action_mark(self) -> None:
+        """Ask for a note on the step under the cursor; on a mark that is drawn there, on that one."""
+        step = self.workspace.step_to_mark(max(self.cursor_columns(), 1))
+        self.app.push_screen(NoteScreen(mark(step, self.workspace.session.kept)))

@@ -18,7 +18,7 @@ from ...diagnosis.reproduction import Reproduction
 from ...text import safe
 from ...viewer_state import ViewerState
 from .. import bindings
-from .note import NoteScreen
+from .note import NoteScreen, acknowledgement
 
 
 class CardScreen(ModalScreen[None]):
@@ -62,7 +62,7 @@ class CardScreen(ModalScreen[None]):
 
     def action_acknowledge(self) -> None:
         """Ask for a note."""
-        self.app.push_screen(NoteScreen(self.finding, self.kept))
+        self.app.push_screen(NoteScreen(acknowledgement(self.finding, self.kept)))
 
 
 def card_table(finding: Finding, how: Reproduction, note: str | None = None) -> Table:

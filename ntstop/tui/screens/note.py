@@ -1,8 +1,9 @@
-"""Acknowledging a finding: a line for a note, kept for all viewers of the run."""
+"""A line for a note: on a finding that is acknowledged, at a step that is marked; kept for all viewers of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,42 +12,87 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ...diagnosis.finding import Finding
-from ...text import safe
+from ...text import count, safe
 from ...viewer_state import LONGEST_NOTE, StateError, ViewerState
 from .. import bindings
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a note is on. `keep` and `drop` raise `StateError`."""
+
+    title: str
+    about: str
+    said: str | None
+    """What was said before; None: nothing yet."""
+    undo: str
+    """What dropping it is called."""
+    keep: Callable[[str], None]
+    drop: Callable[[], None]
+
+
+def acknowledgement(finding: Finding, kept: ViewerState) -> Subject:
+    """Acknowledging a finding."""
+    return Subject(
+        f"acknowledge {finding.kind}",
+        finding.symptom,
+        kept.note(finding.id),
+        "take back",
+        lambda note: kept.acknowledge(finding.id, note),
+        lambda: kept.take_back(finding.id),
+    )
+
+
+def mark(step: int, kept: ViewerState) -> Subject:
+    """Marking a step."""
+    known = kept.marks.get(step)
+    return Subject(
+        f"mark step {count(step)}",
+        "drawn on the axis and listed among the events (8), for all viewers of the run; the job is not touched",
+        known.note if known is not None else None,
+        "remove",
+        lambda note: kept.mark(step, note),
+        lambda: kept.unmark(step),
+    )
+
+
 class NoteScreen(ModalScreen[None]):
-    """Asks what there is to say about a finding; the answer is kept, or the acknowledgement taken back."""
+    """Asks what there is to say; the answer is kept, or what was said before is dropped."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar = bindings.NOTE
 
-    def __init__(self, finding: Finding, kept: ViewerState) -> None:
+    def __init__(self, subject: Subject) -> None:
         super().__init__()
-        self.finding = finding
-        self.kept = kept
-        self.note = kept.note(finding.id)
-        """What was said before; None: nothing yet."""
+        self.subject = subject
 
     def compose(self) -> ComposeResult:
-        """The symptom, and the line."""
-        known = self.note is not None
+        """What it is about, and the line."""
+        said = self.subject.said
         with Vertical(id="dialog") as dialog:
-            dialog.border_title = f"acknowledge {self.finding.kind}"
-            dialog.border_subtitle = f"enter: keep{'  ctrl+r: take back' if known else ''}  esc: back"
-            yield Static(safe(self.finding.symptom), markup=False)
-            yield Input(self.note or "", placeholder="a note, or nothing", max_length=LONGEST_NOTE, compact=True)
+            dialog.border_title = self.subject.title
+            undo = f"  ctrl+r: {self.subject.undo}" if said is not None else ""
+            dialog.border_subtitle = f"enter: keep{undo}  esc: back"
+            yield Static(safe(self.subject.about), markup=False)
+            yield Input(
+                said or "",
+                placeholder="a note, or nothing",
+                max_length=LONGEST_NOTE,
+                compact=True,
+                select_on_focus=False,
+            )
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Keep it."""
-        self._change(lambda: self.kept.acknowledge(self.finding.id, event.value))
+        self._change(lambda: self.subject.keep(event.value))
 
     def action_take_back(self) -> None:
-        """It is not known any more."""
-        self._change(lambda: self.kept.take_back(self.finding.id))
+        """It is not said any more."""
+        self._change(self.subject.drop)
 
     def _change(self, change: Callable[[], None]) -> None:
+        if not self.is_active:  # a second enter, that came before this was gone
+            return
         try:
             change()
         except StateError as error:

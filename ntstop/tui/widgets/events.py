@@ -1,8 +1,8 @@
-"""What has happened in the run: checkpoints, evaluations, resumes, exceptions, what the probe switched off."""
+"""What has happened in the run: checkpoints, evaluations, resumes, exceptions, notes of those who look at it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,13 +11,22 @@ from ntstop_probe.wire import Event
 
 from ...run.process import ProcessState
 from ...text import count, duration, safe
+from ...viewer_state import Mark
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..workspace import Look
 from .pane import value
 from .table import StepTable
 
-INKS = {"exception": Ink.CRITICAL, "warning": Ink.WARNING, "resume": Ink.STRONG, "checkpoint": Ink.STRONG}
+NOTE = "note"
+"""What a mark of a viewer is called; nothing that a job does is."""
+INKS = {
+    NOTE: Ink.MARK,
+    "exception": Ink.CRITICAL,
+    "warning": Ink.WARNING,
+    "resume": Ink.STRONG,
+    "checkpoint": Ink.STRONG,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +47,20 @@ def events_of(process: ProcessState) -> list[Happened]:
     return found
 
 
+def with_marks(happened: Sequence[Happened], marks: Mapping[int, Mark]) -> list[Happened]:
+    """The events, the newest first, with each mark of the viewers before the first event of its step or an earlier."""
+    found = list(happened)
+    for step, mark in marks.items():
+        place = next((place for place, one in enumerate(found) if (one.step or 0) <= step), len(found))
+        found.insert(place, Happened(Event(float(step), NOTE, text=mark.note), float(step), mark.wall))
+    return found
+
+
 class EventsPane(StepTable[Happened]):
     """The events as a table."""
 
     NAME = "events"
-    HELP = "What happened once. enter puts the cursor on its step."
+    HELP = "What happened once, and what viewers have noted. enter puts the cursor on its step; m there changes a note."
     COLUMNS = (
         Column("time", 8, keep=3),
         Column("step", 9, keep=6),
@@ -55,15 +73,17 @@ class EventsPane(StepTable[Happened]):
         super().__init__(id=id)
         self.happened: Sequence[Happened] = ()
         self.seen = 0
+        self.marks: Mapping[int, Mark] = {}
         self.empty = "nothing has happened yet but steps"
 
     def gather(self, look: Look) -> None:
         """The newest events."""
         self.happened, self.seen = events_of(look.process), look.process.events_seen
+        self.marks = look.marks
 
     def present(self) -> None:
         """The table; how many there were when not all are kept."""
-        self.set_rows(self.happened)
+        self.set_rows(with_marks(self.happened, self.marks))
         lost = self.seen - len(self.happened)
         self.head(
             [value(count(self.seen))] if self.seen else [], f"{count(lost)} older ones are not kept" if lost else ""

@@ -61,7 +61,7 @@ class LossPane(Pane):
     HELP = (
         "The loss at every optimizer step: a moving average over the band from the lowest to the highest value. "
         "Diamonds are losses on other data. A cross at the top is a NaN or Inf, where the line breaks. "
-        "On the axis: ⚑ a checkpoint, ▲ and ✖ where a warning and a critical finding began."
+        "On the axis: ⚑ a checkpoint, ★ a note, ▲ and ✖ where a warning and a critical finding began."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -83,7 +83,7 @@ class LossPane(Pane):
         self.spec = replace(spec, gutter=self.chart.spec.gutter)
         self.exact = view.cursor is not None
         self.measured = [look.value_at(trace.label, view.cursor or 0.0) for trace in self.spec.traces]
-        self.note = ", ".join((*_averaged(process), *_note(view)))
+        self.note = ", ".join((*_averaged(process), *_note(view, look.noted)))
 
     def indent(self, gutter: int) -> None:
         """From the next `gather` on, begin the step axis `gutter` cells from the left, as the pane below does."""
@@ -110,9 +110,10 @@ def _averaged(process: ProcessState) -> list[str]:
     return [f"mean of {process.micro_batches} micro-batches"] if process.micro_batches > 1 else []
 
 
-def _note(view: StepView) -> list[str]:
-    """What the keys have set, in words."""
+def _note(view: StepView, noted: str) -> list[str]:
+    """What the keys have set, in words; `noted`: what somebody has noted at the cursor."""
     words = [] if view.cursor is None else [f"step {count(view.cursor)}"]
+    words += [clip(f"“{noted}”", 30)] if noted else []
     words += ["log"] if view.log else []
     if view.smoothing != "light":
         words.append("raw" if view.smoothing == "off" else "strongly smoothed")
