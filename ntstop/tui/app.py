@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.screen import Screen
 
 from ..session import Session
@@ -97,8 +98,14 @@ class NtstopApp(App[int], inherit_bindings=False):
         entry = next(entry for entry in SCREENS if entry.name == name)
         if why := entry.load().hidden_why(self.workspace):
             self.notify(f"{name}: {why}", timeout=3)
-        else:
-            self.switch_screen(self._installed(name))
+            return
+        while not isinstance(self.screen, RunScreen):  # keys come faster than screens go: a note may lie over it by now
+            self.pop_screen()
+        self.switch_screen(self._installed(name))
+
+    def pop_screen(self) -> AwaitComplete:
+        """Take away what lies over the screen of the run, never that screen itself: two keys may each ask for it."""
+        return AwaitComplete.nothing() if isinstance(self.screen, RunScreen) else super().pop_screen()
 
     def action_leave(self) -> None:
         """Quit the viewer; the job is not touched."""
