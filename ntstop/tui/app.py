@@ -105,7 +105,7 @@ class NtstopApp(App[int], inherit_bindings=False):
 
     def pop_screen(self) -> AwaitComplete:
         """Take away what lies over the screen of the run, never that screen itself: two keys may each ask for it."""
-        return AwaitComplete.nothing() if isinstance(self.screen, RunScreen) else super().pop_screen()
+        return AwaitComplete() if isinstance(self.screen, RunScreen) else super().pop_screen()
 
     def action_leave(self) -> None:
         """Quit the viewer; the job is not touched."""
