@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ntstop.sources.logs.roles import Roles
@@ -137,6 +138,14 @@ class Context:
                     self.book.explain(finding, symptom)
         return finding
 
+    def is_told(self, finding: Finding) -> bool:
+        """Whether it stands on a card that is open: its own, or that of its cause."""
+        return self._card(finding).status == "open"
+
+    def _card(self, finding: Finding) -> Finding:
+        """The one on whose card it is told."""
+        return next((known for known in self.book if any(one is finding for one in known.explained)), finding)
+
     def value(self, known: Threshold) -> float:
         """A threshold as the user has set it, else its default."""
         return self.thresholds[known]
@@ -145,11 +154,13 @@ class Context:
         """Whether this rank has an open finding of one of the kinds."""
         return any(self.book.find(kind, self.writer) for kind in kinds)
 
-    def fold(self, *kinds: str, since: int = 0) -> list[Finding]:
-        """Take out open findings of these kinds that began at step `since` or later: another one explains them."""
-        folded = [f for kind in kinds for f in self.book.find(kind, self.writer) if f.first_step >= since]
-        for finding in folded:
-            # Whoever still holds it must see that it is not in the book any more.
-            finding.status = "resolved"
-            self.book.drop(finding)
-        return folded
+    def take_in(self, finding: Finding, symptoms: Iterable[Finding]) -> None:
+        """Tell these on the card of `finding`, or on that of its cause, whenever they began: it says the same better.
+
+        What it weighs, it weighs for itself.
+        """
+        card = self._card(finding)
+        for symptom in symptoms:
+            if symptom is not card and symptom in self.book:
+                symptom.severity = "info"
+                self.book.explain(card, symptom)

@@ -101,6 +101,10 @@ class Book:
     def __len__(self) -> int:
         return len(self._findings)
 
+    def __contains__(self, finding: Finding) -> bool:
+        """Whether it is told for itself, and not on the card of another."""
+        return self._findings.get(finding.id) is finding
+
     def add(self, finding: Finding) -> Finding:
         """Keep `finding`; when its id is known already, the one that is kept, open again."""
         known = self._findings.get(finding.id)

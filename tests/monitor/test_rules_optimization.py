@@ -62,6 +62,22 @@ def test_explosion_began_where_the_spike_did_and_is_over_where_the_loss_is_below
     assert over.symptom.endswith("back below from step 330 on")
 
 
+def test_what_a_divergence_says_better_is_told_on_its_card_and_weighs_nothing() -> None:
+    script = start().steps(descent(400)).steps(flat(1.5, 2400), rate=1e-3)
+    assert weighty(diagnose(script.records)) == ["plateau"]
+    engine = diagnose(script.steps(flat(30.0, 100)).records)
+    told = [(symptom.kind, symptom.first_step, symptom.severity) for symptom in only(engine, "divergence").explained]
+    assert kinds(engine) == ["divergence"]
+    assert told == [("loss-spike", 2800, "info"), ("plateau", 368, "info")]
+
+
+def test_what_outlasts_its_cause_is_told_for_itself() -> None:
+    script = start().steps(flat(4.6, 1200), rate=0.0)
+    assert kinds(diagnose(script.records)) == ["lr-zero"]
+    engine = diagnose(script.steps(flat(4.6, 1200), rate=1e-3).records)
+    assert only(engine, "lr-zero").status == "resolved" and only(engine, "never-learned").status == "open"
+
+
 def test_what_came_back_is_not_said_to_stay() -> None:
     script = start().steps(descent(400)[:200]).steps(flat(3.4, 300))
     open_one = only(diagnose(script.records), "divergence")

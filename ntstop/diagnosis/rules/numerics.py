@@ -38,7 +38,6 @@ NONFINITE_GRAD = kind(
     "after a step whose loss was finite.",
     severity=f"critical; warning once {CALM} finite norms in a row have followed.",
 )
-FOLLOWERS: Final = ("loss-spike", "plateau", "never-learned")
 LOOKS: Final = 4
 """Newest samples of layers that are remembered."""
 
@@ -202,8 +201,6 @@ class NonfiniteRule(Rule):
         context.book.changed()
 
     def _open_loss(self, name: str, episode: Episode, ordinal: int) -> Finding:
-        context = self.context
-        context.fold(*FOLLOWERS, since=episode.first_x)
         self._judge_weights(episode, ordinal)
         around = self._arounds[name] = self._around(ordinal)
         claim = claims.loss_claim(name, episode, self._grad_finding, around)
@@ -261,7 +258,6 @@ class NonfiniteRule(Rule):
 
     def _open_grad(self, first_x: int, value: float | None, before: list[tuple[int, float]], ordinal: int) -> None:
         """`value` None: the layers show it, the norm was not measured."""
-        self.context.fold(*FOLLOWERS, since=first_x)
         bad = self._bad if self._bad is not None and self._bad.x <= first_x else None
         claim = claims.grad_claim(first_x, value, before, bad, self._around(ordinal))
         self._grad_finding = self._open("nonfinite-grad", claim, bad.names[0] if bad else "grad_norm", first_x)

@@ -259,12 +259,11 @@ class LossCurveRule(Rule):
             return
         if self._muted() or (divergence.how in ("above-start", "fallen") and not self._alone):
             return
-        folded = self.context.fold("loss-spike", "plateau", "never-learned")
-        self.context.fold("divergence")
+        earlier = self._told_less("divergence")
         self._spike_finding = None
         self._slow.clear()
         # It began where the spike did: an explosion is told from two rising points, which noise may put later.
-        spikes = [finding for finding in folded if finding.kind == "loss-spike"]
+        spikes = [finding for finding in earlier if finding.kind == "loss-spike"]
         divergence.first_x = min([divergence.first_x, *(finding.first_step for finding in spikes)])
         claim = claims.divergence(self._name, divergence, self.context.rate)
         for finding in spikes:
@@ -275,6 +274,18 @@ class LossCurveRule(Rule):
             # It has been there and came back: two models in turn, or a rate that swings. Worse only if it stays longer.
             severity = "info"
         self._diverged = self._open("divergence", claim, severity, divergence.first_x)
+        self.context.take_in(self._diverged, earlier)
+
+    def _told_less(self, *more: str) -> list[Finding]:
+        """What is open and says less than a divergence does, which then has it on its card, with the weight of its own.
+
+        Among `more` kinds.
+        """
+        kinds = ("loss-spike", "plateau", "never-learned", *more)
+        earlier = [finding for kind in kinds for finding in self.context.book.find(kind, self.context.writer)]
+        for finding in earlier:
+            finding.severity = "info"
+        return earlier
 
     def _tell_constant(self, same: Constant) -> None:
         """A loss that does not move in its last bit is no noisy plateau: something has stopped."""
@@ -307,12 +318,13 @@ class LossCurveRule(Rule):
             errors=value(regressed.Z),
         )
         if fell_back is not None and min(self._signs) < AROUND_ZERO * sum(self._signs):
+            earlier = self._told_less()
             if self._worse is not None:
-                context.fold("divergence", since=self._worse.first_step)
+                earlier.append(self._worse)
                 self._worse = None
             claim = claims.divergence(self._name, fell_back, context.rate)
             self._keep("divergence", claim, "warning", fell_back.first_x, fell_back.last_x)
-            context.fold("loss-spike", "plateau", "never-learned")
+            context.take_in(self._slow["divergence"], earlier)
             self._spike_finding = None
             self._slow.pop("plateau", None)
             self._slow.pop("never-learned", None)
@@ -344,7 +356,7 @@ class LossCurveRule(Rule):
         """Open a slow finding, or bring the one that is open up to date."""
         self._missing[kind] = 0
         finding = self._slow.get(kind)
-        if finding is None or finding.status != "open":
+        if finding is None or finding.status != "open" or not self.context.is_told(finding):
             self._slow[kind] = self._open(kind, claim, severity, first_x, last_x)
             return
         finding.claim, finding.severity, finding.last_step = claim, severity, last_x

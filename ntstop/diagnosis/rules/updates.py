@@ -132,7 +132,6 @@ class ParamsNotUpdatingRule(Rule):
             first_x=first_x,
             last_x=self.context.last_x,
         )
-        self.context.fold("plateau", "never-learned")
 
     def _resolve(self, x: int) -> None:
         if self._finding is not None:
