@@ -16,6 +16,7 @@ BOOT = Path(ntstop_probe.__file__).parent / "boot"
 
 STEPS = '''
 import os, sys, time
+from pathlib import Path
 import ntstop_probe
 from ntstop_probe import core
 from ntstop_probe.rows import StepRow
@@ -33,6 +34,15 @@ def train(seconds, every=0.002, stop_file=""):
         own.progress.steps += 1
         os.write(1, b"%d %.6f\\n" % (own.progress.steps - 1, now))
         time.sleep(every)
+
+def train_until(condition, patience=60):
+    until = time.monotonic() + patience
+    while not condition() and time.monotonic() < until:
+        train(0.05)
+
+def recorded():
+    files = Path(os.environ["NTSTOP_HOME"]).glob("runs/*/*/core-*.nts")
+    return any(file.stat().st_size > 0 for file in files)
 '''
 """What the scripts below begin with."""
 

@@ -29,7 +29,8 @@ def test_a_file_in_the_place_of_stderr_gets_no_line_of_the_probes(home: Path, tm
 def test_a_job_that_closes_every_descriptor_goes_on_and_its_files_are_its_own(home: Path, tmp_path: Path) -> None:
     """libzmq aborts the process where it finds its descriptors closed; as a daemon's start does, without a fork."""
     script = """
-        train(0.8)
+        train_until(recorded)
+        train(0.3)
         os.closerange(3, 256)
         files = [open(f"{sys.argv[1]}/{number}", "wb") for number in range(40)]
         train(2.5)

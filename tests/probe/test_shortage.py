@@ -23,17 +23,23 @@ def test_a_home_that_cannot_be_made_costs_one_line(home: Path) -> None:
 
 
 def test_a_full_disk_is_said_once_and_training_goes_on(home: Path) -> None:
-    """The kernel cuts every file of this process off at 20 kB, as a disk that is full does, and later no more."""
+    """The kernel cuts every file of this process off at 3 kB, as a disk that is full does, and later no more."""
     script = """
         import resource
         from ntstop_probe import recording
+        from ntstop_probe.publisher import Publisher
         recording.RETRY_SECONDS = 0.3
+        said, warn = [], Publisher._warn
+        def listened(self, key, text):
+            said.append(text)
+            warn(self, key, text)
+        Publisher._warn = listened
         own = probe()
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
-        train(1.2)
+        train_until(lambda: any("cannot record" in text for text in said))
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-        train(1.0)
+        train_until(lambda: any("recording again" in text for text in said))
     """
     done = run(script)
     assert done.returncode == 0
@@ -59,7 +65,7 @@ def test_a_job_that_ends_on_a_disk_that_stays_full_has_ended_all_the_same(home: 
             if (self.path.parent / disk.SPARE_NAME).exists():
                 raise OSError(errno.ENOSPC, "No space left on device")
             append(self, data)
-        train(0.6)
+        train_until(recorded)
         recording._Segment.append = full
         train(0.6)
     """
@@ -76,7 +82,8 @@ def test_a_job_with_few_file_descriptors_left_keeps_them_and_is_recorded(home: P
         import resource
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, hard))
-        train(1.5)
+        train_until(recorded)
+        train(0.5)
         def target(fd):
             try:
                 return os.readlink(f"/proc/self/fd/{fd}")
