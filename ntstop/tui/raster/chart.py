@@ -36,7 +36,7 @@ def plot(spec: ChartSpec) -> Picture:
     if y is None:
         _say(picture, box, spec.empty)
     else:
-        draw_y_axis(picture, box, y, spec, max(box.height // ROWS_A_TICK, 1))
+        draw_y_axis(picture, box, y, spec, _most_ticks(box.height))
         _draw_levels(picture, box, y, spec)
         _draw_curves(picture, box, y, curves, spec)
         named = [(curve.trace, curve.columns) for curve in curves]
@@ -116,9 +116,14 @@ class _Curve:
         return self.trace.lo is not None and self.trace.hi is not None
 
 
+def _most_ticks(rows: int) -> int:
+    """Ticks of a y axis of so many rows; two where there is room for them."""
+    return max(rows // ROWS_A_TICK, 2 if rows >= 4 else 1)
+
+
 def _y_scale(spec: ChartSpec, curves: list[_Curve], rows: int) -> YScale | None:
     """The y axis: as specified, else around the lines. None without a single value."""
-    most = max(rows // ROWS_A_TICK, 1)
+    most = _most_ticks(rows)
     if spec.y_range is not None:
         low, high = spec.y_range
         if spec.log:

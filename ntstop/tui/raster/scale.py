@@ -20,6 +20,7 @@ FAR_OFF = 1e6
 """Heights of the axis beyond which it does not matter how far something is off it."""
 FARTHEST = 1e15
 """Steps beyond this are no steps."""
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def nice_step(span: float, most: int) -> float:
@@ -154,18 +155,16 @@ def tick_labels(values: list[float]) -> list[str]:
         return []
     size = max(map(abs, values))
     smallest = min((abs(value) for value in values if value), default=1.0)
-    if size >= 1e6 or (smallest < 1e-3 and size < 1e-2) or size / smallest > 1e5:
+    if size >= 1e15 or (smallest < 1e-3 and size < 1e-2) or size / smallest > 1e5:
         return [_power(value) for value in values]
-    if size >= 1e4:
-        values, unit = [value / 1000 for value in values], "k"
-    else:
-        unit = ""
+    scale, unit = next((pair for pair in _UNITS if size >= 10 * pair[0]), (1.0, ""))
+    values = [value / scale for value in values]
     for decimals in range(7):
         if all(abs(round(value, decimals) - value) <= 1e-9 * max(abs(value), 1e-9) for value in values):
             break
     if smallest < 1 and size / smallest >= 99:  # decades: 0.01, 0.1, 1 and not 0.01, 0.10, 1.00
         return [f"{value:g}{unit}" for value in values]
-    return [f"{value:.{decimals}f}{unit}" for value in values]
+    return [f"{value:.{decimals}f}{unit}" if value or not unit else "0" for value in values]
 
 
 def _power(value: float) -> str:

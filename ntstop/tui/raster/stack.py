@@ -51,7 +51,7 @@ class StackSpec:
     cursor_x: float | None = None
     width: int = 0
     height: int = 0
-    gutter: int = 7
+    gutter: int = 8
     legend: bool = True
     empty: str = "no step times yet"
     glyphs: Glyphs = Glyphs.BRAILLE
