@@ -179,6 +179,11 @@ class StepBlock:
         return _values(self._record.epoch)
 
     @cached_property
+    def epochs(self) -> Floats | None:
+        """The same as numbers, NaN where one is missing; None where there are none."""
+        return filled(self._record.epoch)
+
+    @cached_property
     def samples(self) -> Values | None:
         """Samples seen, cumulative."""
         return _values(self._record.samples)

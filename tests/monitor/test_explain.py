@@ -26,7 +26,7 @@ _NAMES = """
     stall died exited
     straggler rank-divergence rank-desync
     resume-discontinuity step-rewind checkpoint-stale contract-changed
-    parity-mismatch hard-case-regression
+    parity-mismatch hard-case-regression data-order-repeats
     thermal-throttle ecc-errors gpu-lost
     unreproducible budget-exceeded target-out-of-reach
 """
