@@ -81,6 +81,22 @@ def clip(text: str, width: int, *, left: bool = False, ellipsis: str = ELLIPSIS)
     return ellipsis + "".join(reversed(kept)) if left else "".join(kept) + ellipsis
 
 
+def dotted(name: str, width: int) -> str:
+    """A dotted name in at most `width` cells, its numbers and the beginning of its last part kept as long as may be.
+
+    The leading parts lose all but their first letter, the first of them first: `b.0.attention.weight`.
+    """
+    parts = safe(name).split(".")
+    for place in range(len(parts) - 1):
+        if cell_width(".".join(parts)) <= width:
+            break
+        if not parts[place].isdigit():
+            parts[place] = parts[place][:1]
+    head = "".join(part + "." for part in parts[:-1])
+    room = width - cell_width(head)
+    return head + clip(parts[-1], room) if room >= 4 else clip(head + parts[-1], width, left=True)
+
+
 def fit(text: str, width: int, *, right: bool = False, left: bool = False, ellipsis: str = ELLIPSIS) -> str:
     """`clip`, then padded to exactly `width` cells: aligned left, or right with `right`."""
     text = clip(text, width, left=left, ellipsis=ellipsis)

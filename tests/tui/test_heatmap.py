@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from ntstop.sparkline import spark
-from ntstop.tui.raster.heat import HeatSpec, heat_box, heat_layers_at, heat_step_at, plot_heat
+from ntstop.tui.raster.heat import MOST_NAMES, HeatSpec, heat_box, heat_layers_at, heat_step_at, plot_heat
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.names import group_rows
 from ntstop.tui.raster.spec import Colours, Glyphs, Marker
@@ -88,6 +88,17 @@ def test_names_drop_what_all_share_and_the_rows_say_how_many_they_hold() -> None
     blocks = tuple(f"h.{block}.{part}" for block in range(12) for part in "ab")
     assert group_rows((*blocks, "head"), 6).labels[:2] == ["h.0…2 ×6", "h.3…4 ×4"]
     assert group_rows((*names, "model.head.weight"), 3).labels == ["h ×6", "head.weight"]
+
+
+def test_a_long_name_loses_what_says_least() -> None:
+    parts = ("attention_normalization", "attention_output", "mlp")
+    blocks = [f"blocks.{block}.{part}.{kind}" for block in range(9) for part in parts for kind in ("weight", "bias")]
+    names = ("embedding", *blocks)
+    spec = HeatSpec(names=names, x=STEPS, values=np.full((55, 10), 5e-3), width=80, height=23)
+    rows = plot_heat(spec).text().split("\n")
+    assert heat_box(spec).left == MOST_NAMES
+    assert rows[1].startswith("embedding…blocks ×3 ") and rows[2].startswith("b.0.attention_output… ×4 ")
+    assert rows[3].startswith("b.1.attention_normal… ×4")
 
 
 @given(st.lists(st.text("ab.1损\x1b", max_size=9), max_size=40), st.integers(0, 12))

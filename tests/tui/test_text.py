@@ -116,3 +116,17 @@ def test_sizes_rates_shares_and_counts() -> None:
     assert text.percent(0.413) == "41%"
     assert text.percent(0.0031) == "0.3%"
     assert text.count(12340, 8) == "  12,340"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (40, "blocks.10.attention_norm.weight"),
+        (27, "b.10.attention_norm.weight"),
+        (20, "b.10.a.weight"),
+        (11, "b.10.a.wei…"),
+        (6, "…eight"),
+    ],
+)
+def test_a_dotted_name_keeps_its_numbers_and_its_last_part(width: int, shown: str) -> None:
+    assert text.dotted("blocks.10.attention_norm.weight", width) == shown

@@ -196,6 +196,10 @@ def _draw_shaded_band(picture: Picture, box: Box, y: YScale, curve: _Curve, spec
     ink = band_of(curve.trace.ink)
     area = slice(box.top, box.bottom), slice(box.left, box.right)
     hit = filled > 0
+    # A lower edge is cut out in the widget's own ground; over a level, which has another, there are whole cells only.
+    rough = hit & hangs & (picture.ground[area] != Ink.NONE)
+    hit &= ~rough
+    picture.ground[area][rough & (filled >= 4)] = ink
     picture.codes[area][hit] = BLOCKS[np.where(hangs, 8 - filled, filled)][hit]
     picture.ink[area][hit] = np.where(hangs, Ink.BACKDROP, ink)[hit]
     picture.ground[area][hit & (hangs | (filled == 8))] = ink

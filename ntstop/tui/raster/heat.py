@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...text import cell_width, clip, exponent, fit
+from ...text import cell_width, clip, dotted, exponent, fit
 from .axes import draw_markers, draw_x_axis
 from .columns import extents, running
 from .ink import Ink
@@ -19,6 +19,8 @@ from .spec import Box, ChartSpec, Colours, Floats, Glyphs, Marker
 
 LEVELS = 3
 """Levels on each side of the healthy band; each is one decade, the last is open."""
+MOST_NAMES = 26
+"""Cells that names may take: the steps are what is looked at."""
 _INKS = np.array(
     [
         *(Ink.HEAT_LOW_3, Ink.HEAT_LOW_2, Ink.HEAT_LOW_1, Ink.HEAT_OK),
@@ -52,7 +54,7 @@ class HeatSpec:
     width: int = 0
     height: int = 0
     gutter: int = 0
-    """Cells for the names; 0: what the names need, at most a third of the width."""
+    """Cells for the names; 0: what the names need, at most a third of the width and `MOST_NAMES`."""
     legend: bool = True
     empty: str = "no layer statistics yet"
     glyphs: Glyphs = Glyphs.BRAILLE
@@ -94,7 +96,7 @@ def heat_box(spec: HeatSpec) -> Box:
     left = spec.gutter
     if not left and spec.names and height:
         left = max(map(cell_width, _rows(spec, height).labels), default=0) + 2
-    left = 0 if spec.width < 20 else max(min(left, spec.width // 3), 7)
+    left = 0 if spec.width < 20 else max(min(left, spec.width // 3, MOST_NAMES), 7)
     if spec.values is not None and spec.values.size:
         height = min(height, len(_rows(spec, height).members))
     return Box(left, top, max(spec.width - left, 0), height)
@@ -179,11 +181,24 @@ def _draw_cells(picture: Picture, box: Box, levels: NDArray[np.int64], spec: Hea
 
 
 def _draw_names(picture: Picture, box: Box, rows: Rows) -> None:
-    """The names left of the cells, cut off at their left end: the right end is what tells them apart."""
+    """The names left of the cells, shortened at their left end: the right end is what tells them apart."""
     if box.left < 4:
         return
     for row, label in enumerate(rows.labels[: box.height]):
-        picture.write(box.top + row, 0, fit(label, box.left - 1, left=True), Ink.TEXT)
+        picture.write(box.top + row, 0, fit(_short(label, box.left - 1), box.left - 1), Ink.TEXT)
+
+
+def _short(label: str, width: int) -> str:
+    """A row's name in `width` cells; one of several layers loses the name of the last before that of the first."""
+    name, times, layers = label.rpartition(" ×")
+    if not times:
+        return dotted(label, width)
+    tail = times + layers
+    first, joint, _ = name.partition("…")
+    if joint and cell_width(label) > width:
+        name, tail = first, joint + tail
+    room = width - cell_width(tail)
+    return (dotted(name, room) + tail).replace("……", "…") if room >= 4 else dotted(label, width)
 
 
 def _draw_cursor(picture: Picture, box: Box, cells: XScale, spec: HeatSpec) -> None:

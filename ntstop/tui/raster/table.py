@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...text import cell_width, fit
+from ...text import cell_width, dotted, fit
 from .ink import Ink
 from .picture import Picture
 
@@ -28,7 +28,7 @@ class Column:
     right: bool = True
     """Aligned at its right end, as numbers are."""
     tail: bool = False
-    """What does not fit is cut off at the left end: the last part of a layer's name says most."""
+    """A dotted name, shortened from the left end: the last part of a layer's name says most."""
 
 
 class Cell(NamedTuple):
@@ -108,8 +108,8 @@ def _draw_row(
 ) -> None:
     place = MARGIN
     for column, width, cell in zip(columns, widths, cells, strict=True):
-        text = (
-            cell.text if cell_width(cell.text) == width else fit(cell.text, width, right=column.right, left=column.tail)
-        )
+        text = cell.text
+        if cell_width(text) != width:
+            text = fit(dotted(text, width) if column.tail else text, width, right=column.right)
         picture.write(row, place, text, cell.ink)
         place += width + GAP

@@ -8,7 +8,7 @@ import numpy as np
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
-from ...text import clip, number
+from ...text import dotted, number
 from ..raster.ink import line
 from ..raster.spec import ChartSpec, Level, Marker, Trace
 from ..view import StepView
@@ -17,7 +17,8 @@ from .chart import Chart
 from .layers import HEALTHY
 from .pane import Pane, Value, value
 
-FIELDS = {"ratio": "gradient/weight", "update_ratio": "update/weight"}
+FIELDS = {"ratio": "gradient", "update_ratio": "update"}
+"""What stands in the title of each; both are over the norm of the weight."""
 
 
 def layer_spec(
@@ -81,4 +82,4 @@ class LayerCurvesPane(Pane):
         for trace in self.spec.traces:
             known = trace.y[np.isfinite(trace.y)]
             told.append(value(number(float(known[-1])) if len(known) else "–", key=trace.label, key_ink=trace.ink))
-        self.head(told, clip(self.label, 40, left=True))
+        self.head(told, f"{dotted(self.label, 30)}, over weight")

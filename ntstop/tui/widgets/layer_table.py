@@ -114,13 +114,13 @@ class LayerTable(TablePane[LayerLine]):
 
     NAME = "layers"
     HELP = (
-        "At the cursor, or at the newest sample. ratio: gradient over parameter norm, healthy from 1e-3 to 1e-2. "
+        "At the cursor, or at the newest sample. ratio: gradient over parameter norm, healthy from 1e-3 to 1e-1. "
         "update: what a step changes, over the norm. zero: share of gradient elements that are exactly 0. same: share "
         "of elements that the update left as they were. Several layers in a row: root of the sum of squares."
     )
     BINDINGS: ClassVar = bindings.TABLE
     COLUMNS = (
-        Column("layer", keep=9, least=16, right=False, tail=True),
+        Column("layer", keep=9, least=24, right=False, tail=True),
         Column("size", 7, keep=2),
         Column("gradient", 9, keep=6),
         Column("weight", 8, keep=5),
