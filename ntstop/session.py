@@ -56,6 +56,10 @@ class Diagnosis(Protocol):
         """Take in that a process is held by a signal; told at each look while it is."""
         ...
 
+    def settle(self) -> None:
+        """Judge all that has been taken in: no more comes for now."""
+        ...
+
 
 class Session:
     """Watches one run: `start`, look at it under `lock` as often as `version` has changed, `stop`.
@@ -178,6 +182,7 @@ class Session:
                 is_pipe and not self._source.status.complete
             ):
                 self._apply(arrivals)
+            self._engine.settle()
             self.status = self._source.status
             self._look_for_evidence(time.monotonic())
         finally:
@@ -236,6 +241,9 @@ class Session:
             self.status = status
             self.version += 1
         done = question > self._answered and not arrivals and status.complete
+        if not arrivals and status.complete:
+            with self.lock:
+                self._engine.settle()
         if done:
             self._evidence_at = 0.0
         self._look_for_evidence(time.monotonic())
@@ -272,6 +280,7 @@ class Session:
             state.apply(writer, record)
             engine.observe(writer, record)
         if replay.settled:
+            engine.settle()
             with self.lock:
                 self.state, self._engine = self._rebuilt
                 self._rebuilt = None

@@ -23,8 +23,10 @@ class Pyramid:
     A bucket is always made of whole buckets of the level below. At most 5 × 2048 × 80 bytes = 820 kB.
     """
 
-    def __init__(self) -> None:
-        self._rings = [Ring(ROWS, CAPACITY) for _ in range(LEVELS)]
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        """`capacity`: buckets a level, four at least."""
+        self._capacity = capacity
+        self._rings = [Ring(ROWS, capacity) for _ in range(LEVELS)]
         self._waiting = [0] * LEVELS
         """Newest buckets of each level that are in no bucket of the level above yet."""
         self._ends = [0] * LEVELS
@@ -107,7 +109,7 @@ class Pyramid:
 
     def _push_coarsest(self, block: Table) -> None:
         level = LEVELS - 1
-        while len(self._rings[level]) + block.shape[1] > CAPACITY:
+        while len(self._rings[level]) + block.shape[1] > self._capacity:
             self._fold_coarsest()
         self._append(level, block)
 
@@ -115,7 +117,7 @@ class Pyramid:
         ring = self._rings[LEVELS - 1]
         whole = ring.all()
         starts = buckets.pair_starts(whole[SEGMENT])
-        if len(starts) > CAPACITY * 3 // 4:
+        if len(starts) > self._capacity * 3 // 4:
             # Thousands of segments: the bound on memory comes before their borders.
             starts = np.arange(0, whole.shape[1], 2)
         else:

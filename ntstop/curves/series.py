@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import buckets
 from .axis import Axis, AxisMaker, joined
 from .buckets import COUNT, LAST, NONFINITE, SEGMENT, SUM, X_HI, X_LO, Buckets
-from .pyramid import BASE, Pyramid, in_range
+from .pyramid import BASE, CAPACITY, Pyramid, in_range
 from .ring import Ring, Table
 
 RAW_POINTS = 4096
@@ -48,14 +48,17 @@ class Series:
     a finite `x` cannot be placed and are left out. Not thread-safe: even reading settles what waits.
     """
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", *, points: int = RAW_POINTS, buckets: int = CAPACITY) -> None:
+        """`points` are kept one by one, and as many `buckets` a level of the pyramid: less where there are thousands
+        of curves that nobody zooms into."""
         self.name = name
+        self._points = points
         self._chunks: list[tuple[ArrayLike, ArrayLike, ArrayLike]] = []
         self._chunk_points = 0
         self._single = _no_points()
         """Points that came one by one, or a few at a time."""
-        self._raw = Ring(4, RAW_POINTS)
-        self._pyramid = Pyramid()
+        self._raw = Ring(4, points)
+        self._pyramid = Pyramid(buckets)
         self._held = 0
         self._count = 0
         self._nonfinite = 0
@@ -150,7 +153,7 @@ class Series:
         return self._raw.nbytes + self._pyramid.nbytes
 
     def recent(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """(x, y, t) of the newest `count` points, at most 4,096, oldest first; copies."""
+        """(x, y, t) of the newest `count` points, at most those kept (4,096), oldest first; copies."""
         self._settle()
         points = self._raw.last(count)
         return points[_X].copy(), points[_Y].copy(), points[_T].copy()
@@ -243,7 +246,7 @@ class Series:
             self._high = max(self._high, float(axis.x[whole - 1]))
             self._segment_end = float(axis.x[whole - 1])
         self._held = len(y) - whole
-        newest = slice(max(0, len(y) - RAW_POINTS), None)
+        newest = slice(max(0, len(y) - self._points), None)
         points = np.empty((4, len(y[newest])))
         points[_X], points[_Y], points[_T], points[_SEGMENT] = axis.x[newest], y[newest], axis.t[newest], self._segment
         self._raw.append(points)

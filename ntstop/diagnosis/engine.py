@@ -11,16 +11,22 @@ from ntstop_probe import wire
 
 from .block import StepBlock, Values
 from .context import Context, LayerSample
+from .detectors.stall import FLOOR, SLOW_PHASES
 from .finding import Book, Finding
 from .joining import joined
 from .rules import ACROSS, Rule, RunRule, load
 from .thresholds import Thresholds
 
 MANY = 32
-"""Ranks from which on the steps of all but rank 0 wait for the next heartbeat of their rank, and are judged together:
-a second later at most, and by what they would have been judged by one by one."""
+"""Ranks from which on the steps of all but rank 0 wait for a heartbeat of their rank, and are judged together: a few
+seconds later at most, and by what they would have been judged by one by one."""
 MOST_WAITING = 256
 """Steps of a rank that wait, at most."""
+BEATS_WAITING = 4
+"""Heartbeats, one a second, that steps wait for while these say that all is well. Judging a block costs as much as
+judging fifty steps of it."""
+SILENT_BEATS = 8
+"""Heartbeats of rank 0 after which the steps of a rank are judged that has said nothing since."""
 _BESIDE = (wire.Host, wire.Device, wire.Allocator, wire.Compiler, wire.Scalars)
 """Records that waiting steps need not be judged before."""
 
@@ -30,12 +36,22 @@ class _Rank:
     """One rank: its context and its rules; a new attempt of the rank goes on with both."""
 
     context: Context
-    rules: list[Rule]
     current: int
     """The writer of the newest attempt."""
-    apart: list[Rule] = field(default_factory=list)
-    """Those of the rules that judge this rank also when all replicas are alike (`Rule.ALIKE`)."""
+    apart: list[Rule]
+    """The rules that judge this rank also when all replicas are alike (`Rule.ALIKE`)."""
+    rules: list[Rule] | None = None
+    """All rules; None before they are needed and once they are no more: of a thousand ranks they are most of what an
+    engine holds."""
     waiting: list[wire.Steps] = field(default_factory=list)
+    held: int = 0
+    """Steps that wait."""
+    beats: int = 0
+    """Heartbeats since they were last judged."""
+    since: int = 0
+    """Heartbeats of rank 0 before the first of them."""
+    calm: wire.Heartbeat | None = None
+    """The heartbeat before, where that one said that all is well."""
     ended_at: dict[int, int] = field(default_factory=dict)
     """Last step of the writers of earlier attempts."""
 
@@ -66,14 +82,13 @@ class Engine:
         self._looks: dict[type[Any], frozenset[str]] = {}
         self._led = False
         """Rank 0 has told a loss."""
+        self._beats = 0
+        """Heartbeats of rank 0."""
         self._across = [kind(self._book, self._contexts) for kind in ACROSS] if rules is None else []
 
     @property
     def findings(self) -> list[Finding]:
-        """All findings, the weightiest first."""
-        for rank in self._ranks:
-            if rank.waiting:
-                self._settle(rank)
+        """All findings, the weightiest first; see `settle`."""
         return list(self._book)
 
     @property
@@ -84,33 +99,59 @@ class Engine:
     def observe(self, writer: int, record: wire.Record) -> None:
         """Apply one record of the process `writer`. A record whose columns do not fit is skipped, never raised."""
         rank = self._by_writer.get(writer) or self._new_rank(writer)
-        if isinstance(record, wire.Steps) and self._led and rank.context.rank and len(self._ranks) >= MANY:
-            rank.waiting.append(record)
-            if sum(block.count for block in rank.waiting) >= MOST_WAITING:
+        if self._led and rank.context.rank and len(self._ranks) >= MANY:
+            if isinstance(record, wire.Steps):
+                if not rank.waiting:
+                    rank.since = self._beats
+                rank.waiting.append(record)
+                rank.held += record.count
+                if rank.held >= MOST_WAITING:
+                    self._settle(rank)
+                return
+            if not isinstance(record, _BESIDE) and not _may_wait(rank, record):
                 self._settle(rank)
-            return
-        if rank.waiting and not isinstance(record, _BESIDE):
+        elif rank.waiting:
             self._settle(rank)
         self._judge(rank, writer, record)
+        if rank.context.rank == 0 and isinstance(record, wire.Heartbeat):
+            self._beats += 1
+            if self._beats % SILENT_BEATS == 0:
+                self._settle_silent()
+
+    def _settle_silent(self) -> None:
+        for rank in self._ranks:
+            if rank.waiting and self._beats - rank.since >= SILENT_BEATS:
+                self._settle(rank)
+
+    def settle(self) -> None:
+        """Judge what waits of all ranks; to be called once no more records come for now. Of 32 ranks and more,
+        steps of the newest seconds wait to be judged together."""
+        for rank in self._ranks:
+            self._settle(rank)
 
     def _settle(self, rank: _Rank) -> None:
         """Judge the steps that wait."""
-        blocks, rank.waiting = joined(rank.waiting), []
+        rank.beats = 0
+        if not rank.waiting:
+            return
+        blocks, rank.waiting, rank.held = joined(rank.waiting), [], 0
         for block in blocks:
             self._judge(rank, rank.current, block)
 
     def _judge(self, rank: _Rank, writer: int, record: wire.Record) -> None:
+        if isinstance(record, wire.Hello):
+            self._hello(writer, record)
+            return
         context, rules = rank.context, self._judges(rank)
         match record:
-            case wire.Hello():
-                self._hello(writer, record)
             case wire.Steps():
                 block = StepBlock.of(record)
                 if block is not None:
                     _advance(context, block)
-                    self._led = self._led or (context.rank == 0 and bool(block.losses))
                     self._tell(rules, "steps", block)
                     self._tell(self._across, "steps", context, block)
+                    if not self._led and context.rank == 0 and block.losses:
+                        self._lead()
             case wire.Layers():
                 sample = _layer_sample(context, record)
                 if sample is not None:
@@ -144,7 +185,22 @@ class Engine:
         Replicas tell one story: their losses, layers and rates are judged on rank 0 once it has told a loss. In a
         pipeline, where it has none, and until then, every rank is judged by all rules.
         """
-        return rank.apart if self._led and rank.context.rank else rank.rules
+        if self._led and rank.context.rank:
+            return rank.apart
+        if rank.rules is None:
+            made = {type(rule): rule for rule in rank.apart}
+            # One of the others that has failed is not in `apart` any more, and is not made anew.
+            rank.rules = [
+                made[kind] if kind in made else kind(rank.context) for kind in self._kinds if kind.ALIKE or kind in made
+            ]
+        return rank.rules
+
+    def _lead(self) -> None:
+        """From now on rank 0 speaks for its replicas."""
+        self._led = True
+        for rank in self._ranks:
+            if rank.context.rank:
+                rank.rules = None
 
     def _tell(self, rules: list[Any], what: str, *facts: Any, **more: Any) -> None:
         """Let each rule look. One that fails is switched off: what it would have said is missing, the rest goes on."""
@@ -163,7 +219,7 @@ class Engine:
         """Take a rule out of every list that has it."""
         groups: list[list[Any]] = [self._across]
         for rank in self._ranks:
-            groups += (rank.rules, rank.apart)
+            groups += (rank.rules or [], rank.apart)
         for group in groups:
             if rule in group:
                 group.remove(rule)
@@ -186,7 +242,7 @@ class Engine:
         if rank is not None:
             self._settle(rank)
             at = rank.ended_at.get(writer, rank.context.last_x)
-            self._tell(rank.rules, "gone", evidence, at, continued=writer != rank.current)
+            self._tell(self._judges(rank), "gone", evidence, at, continued=writer != rank.current)
 
     def process_stopped(self, writer: int, evidence: str) -> None:
         """The process is held by a signal now; `evidence` is the sentence that proves it. Say so at every look.
@@ -196,7 +252,8 @@ class Engine:
         rank = self._by_writer.get(writer)
         if rank is not None and writer == rank.current:
             self._settle(rank)
-            self._tell(rank.rules, "stopped", evidence)
+            rank.calm = None
+            self._tell(self._judges(rank), "stopped", evidence)
 
     def hello_of(self, finding: Finding) -> wire.Hello | None:
         """Identity and manifest of the process that a finding is about."""
@@ -206,6 +263,7 @@ class Engine:
     def _hello(self, writer: int, hello: wire.Hello) -> None:
         rank = self._by_writer[writer]
         if rank.context.hello is None and (earlier := self._earlier_attempt(rank, hello)) is not None:
+            self._settle(earlier)
             self._ranks.remove(rank)
             self._contexts.remove(rank.context)
             rank = self._by_writer[writer] = earlier
@@ -214,10 +272,10 @@ class Engine:
             rank.context.schemas.clear()
             rank.context.recent_x.clear()
             rank.context.hello = hello
-            self._tell(rank.rules, "resumed")
+            self._tell(self._judges(rank), "resumed")
         if writer == rank.current:
             rank.context.hello = hello
-            self._tell(rank.rules, "hello", hello)
+            self._tell(self._judges(rank), "hello", hello)
 
     def _earlier_attempt(self, new: _Rank, hello: wire.Hello) -> _Rank | None:
         """The rank that this process continues: same run and rank number, a lower attempt."""
@@ -234,12 +292,33 @@ class Engine:
 
     def _new_rank(self, writer: int) -> _Rank:
         context = Context(writer, self._book, self._thresholds, self._roles)
-        rules = [kind(context) for kind in self._kinds]
-        rank = _Rank(context, rules, current=writer, apart=[rule for rule in rules if not rule.ALIKE])
+        rank = _Rank(context, writer, [kind(context) for kind in self._kinds if not kind.ALIKE])
         self._by_writer[writer] = rank
         self._ranks.append(rank)
         self._contexts.append(context)
         return rank
+
+
+def _may_wait(rank: _Rank, record: wire.Record) -> bool:
+    """Whether a record is a heartbeat that says what the one before said: all is well, and the process goes on.
+
+    What a rule makes of such a one does not depend on the steps that wait.
+    """
+    if not isinstance(record, wire.Heartbeat):
+        rank.calm = None
+        return False
+    before, rank.calm = rank.calm, record if _is_calm(record) else None
+    rank.beats += 1
+    return (
+        before is not None
+        and rank.calm is not None
+        and record.t - before.t < FLOOR / 2
+        and rank.beats < BEATS_WAITING
+    )
+
+
+def _is_calm(beat: wire.Heartbeat) -> bool:
+    return beat.age < FLOOR / 2 and beat.phase not in SLOW_PHASES and not beat.stacks and not beat.reason
 
 
 def _advance(context: Context, block: StepBlock) -> None:

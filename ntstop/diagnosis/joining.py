@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -14,6 +15,9 @@ _PLAIN = (
     "t", "duration", "step", "epoch", "samples", "tokens", "micro", "optimizers", "grad_norm", "clip", "loss_scale",
     "skipped", "zero_grads",
 )  # fmt: skip
+_plain = attrgetter(*_PLAIN)
+SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
+"""Bytes of an item."""
 _Shape = tuple[object, ...]
 
 
@@ -34,18 +38,21 @@ def joined(blocks: Sequence[wire.Steps]) -> list[wire.Steps]:
 
 def _shape(block: wire.Steps) -> _Shape | None:
     """What two blocks must share; None where a step lacks a value, or a column is not as long as the block says."""
-    columns = [getattr(block, name) for name in _PLAIN]
-    named: list[Mapping[str, Column]] = [getattr(block, name) for name in _NAMED]
-    there = [column for column in columns if column is not None] + [c for group in named for c in group.values()]
-    if any(column.present or len(column) != block.count for column in there):
-        return None
-    return (
-        block.attempt,
-        block.step_source,
-        tuple(sorted(block.clocks.items())),
-        tuple(column and column.kind for column in columns),
-        *(tuple((name, column.kind) for name, column in group.items()) for group in named),
-    )
+    count, kinds = block.count, list[object]()
+    for column in _plain(block):
+        if column is None:
+            kinds.append(None)
+        elif column.present or len(column.data) != count * SIZES[column.kind]:
+            return None
+        else:
+            kinds.append(column.kind)
+    for group in (block.losses, block.lrs, block.phases):
+        for name, column in group.items():
+            if column.present or len(column.data) != count * SIZES[column.kind]:
+                return None
+            kinds += (name, column.kind)
+        kinds.append(len(group))
+    return block.attempt, block.step_source, block.clocks, kinds
 
 
 def _join(group: Sequence[wire.Steps]) -> wire.Steps:

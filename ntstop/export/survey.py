@@ -51,6 +51,10 @@ class Survey:
         """A process is held by a signal."""
         self.engine.process_stopped(writer, evidence)
 
+    def settle(self) -> None:
+        """No more comes."""
+        self.engine.settle()
+
     def _steps(self, block: Steps) -> None:
         note = self.columns.note
         for name, column in (*block.losses.items(), *block.lrs.items()):

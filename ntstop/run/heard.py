@@ -62,7 +62,6 @@ class Heard:
         )
         if gone and process.exit is None:
             verdict = Verdict("failed" if exception else "died", gone)
-        loss = process.series.get("loss")
         beat = process.heartbeat
         return ProcessEntry(
             Path(hello.writer),
@@ -73,7 +72,7 @@ class Heard:
             attempt=hello.attempt,
             first_step=None if process.first_x is None else int(process.first_x),
             last_step=int(process.x) if process.steps else None,
-            last_loss=loss.last_y if loss else None,
+            last_loss=process.newest("loss"),
             rate=process.rate,
             phase=process.phase,
             exit_code=code,

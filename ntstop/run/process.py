@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from ntstop.curves.matrix import LayerMatrix
 from ntstop.curves.series import Series
 from ntstop_probe.wire import Device, Event, Heartbeat, Hello, Manifest, Schema
 
+from .brief import STEP_TIME, Brief
 from .logged import LoggedRows
 from .names import logged_name
 
+MANY = 32
+"""Processes of which all curves are kept; of further ranks only what is shown beside each other."""
 EVENTS = 1000
 """Newest events that are kept; `events_seen` counts all."""
 WARNINGS = 100
@@ -33,6 +38,8 @@ class Track:
     layers: dict[str, LayerMatrix] = field(default_factory=dict)
     """By field: "grad_norm", "param_norm", "update_ratio", "ratio" (gradient over parameter norm) …"""
     layer_names: tuple[str, ...] = ()
+    brief: Brief | None = None
+    """In place of all curves, where this is one rank among many."""
     _series: dict[str, Series] = field(default_factory=dict)
     _logged: LoggedRows = field(default_factory=lambda: LoggedRows(logged_name))
 
@@ -41,7 +48,24 @@ class Track:
         """Curves by name. Get them anew for every look: what was logged since is added then."""
         if self._logged:
             self._logged.settle(self.get)
+        if self.brief is not None:
+            self._series[STEP_TIME] = self.brief.settle()
         return self._series
+
+    def take(self, name: str, x: NDArray[Any], y: NDArray[Any], t: NDArray[Any]) -> None:
+        """Add points to a curve; see `Series.extend`."""
+        if self.brief is None:
+            self.get(name).extend(x, y, t)
+        else:
+            self.brief.extend(name, x.tolist(), y.tolist(), t.tolist())
+
+    def be_brief(self) -> None:
+        """Keep no curves from now on, but what is shown of one rank among many."""
+        if self.brief is None:
+            self.brief = Brief()
+            for name, series in self.series.items():
+                self.brief.extend(name, *(column.tolist() for column in series.recent(series.count)))
+            self._series = {}
 
     def get(self, name: str) -> Series:
         """The series of this name, made when there is none; to be written to."""
@@ -151,8 +175,11 @@ class ProcessState:
 
         No judgement: whether it is a stall, the findings say. Rate and time left are then of steps long past.
         """
-        beat, rate = self.heartbeat, self.rate
-        if beat is None or not rate or beat.age < max(_STANDING_SECONDS, _STANDING_STEPS / rate):
+        beat = self.heartbeat
+        if beat is None or beat.age < _STANDING_SECONDS:
+            return None
+        rate = self.rate
+        if not rate or beat.age < _STANDING_STEPS / rate:
             return None
         return beat.phase, beat.age
 
@@ -165,13 +192,31 @@ class ProcessState:
     @property
     def rate(self) -> float | None:
         """Steps a second over the last 64 steps; None before there are two."""
-        series = self.track.series.get("step_time")
-        if series is None or self.steps < 2:
+        if self.steps < 2:
             return None
-        _, duration, _ = series.recent(min(_RATE_STEPS, self.steps))
-        duration = duration[np.isfinite(duration)]
-        total = float(duration.sum())
-        return len(duration) / total if total > 0 else None
+        took = self.recent(STEP_TIME, min(_RATE_STEPS, self.steps))
+        total = sum(took)
+        return len(took) / total if total > 0 else None
+
+    def recent(self, name: str, count: int) -> list[float]:
+        """Those of the newest `count` values of a curve that are finite, oldest first; "step_time" and "phase/data" of
+        any rank, other curves of those that have them. None at all, where there is no such curve."""
+        brief = self.track.brief
+        if brief is not None:
+            values = list(brief.recent.get(name, ()))[-count:]
+        else:
+            series = self.track.series.get(name)
+            values = [] if series is None else series.recent(count)[1].tolist()
+        # A sum is quick, and becomes what one of them is.
+        return values if math.isfinite(sum(values)) else [value for value in values if math.isfinite(value)]
+
+    def newest(self, name: str) -> float | None:
+        """The last value of a curve, NaN and Inf included; None where there is none."""
+        brief = self.track.brief
+        if brief is not None:
+            return brief.newest.get(name)
+        series = self.track.series.get(name)
+        return None if series is None else series.last_y
 
     @property
     def eta(self) -> float | None:

@@ -26,8 +26,9 @@ from ntstop_probe.wire import (
     Steps,
 )
 
+from .brief import LOSS, STEP_TIME, WAIT, Brief
 from .names import STEP_COLUMNS
-from .process import ProcessState, Track
+from .process import MANY, ProcessState, Track
 
 _DEVICE_FIELDS = ("utilization", "memory_used", "memory_total", "power", "power_limit", "temperature",
                   "ecc_uncorrected")  # fmt: skip
@@ -92,12 +93,16 @@ class RunState:
 
     def _apply(self, process: ProcessState, record: Record) -> None:
         if isinstance(record, Steps):
-            _apply_steps(process, record)
+            if process.track.brief is None:
+                _apply_steps(process, record)
+            else:
+                _apply_briefly(process, process.track.brief, record)
         elif isinstance(record, Layers):
             self._apply_layers(process, record)
         elif isinstance(record, Scalars):
-            x = float(record.step) if record.step is not None else _x_of(process, record.ordinal)
-            process.track.log(x, record.t, record.values)
+            if process.track.brief is None:
+                x = float(record.step) if record.step is not None else _x_of(process, record.ordinal)
+                process.track.log(x, record.t, record.values)
         elif isinstance(record, Host):
             _sample(process, record, "host", _HOST_FIELDS)
         elif isinstance(record, Device):
@@ -146,13 +151,19 @@ class RunState:
             if track is own or track.rank != hello.rank or hello.attempt in track.attempts or not track.attempts:
                 continue
             for name, series in own.series.items():
-                track.get(name).extend(*series.recent(series.count))
+                track.take(name, *series.recent(series.count))
             self._tracks.remove(own)
             self._layered = None if self._layered is own else self._layered
             process.track = track
             break
         process.track.rank = hello.rank
         process.track.attempts.add(hello.attempt)
+        if len(self.processes) > MANY and hello.rank is not None and hello.rank > self._first_rank():
+            process.track.be_brief()
+
+    def _first_rank(self) -> int:
+        """The lowest rank that is known: the curves on the screen are its."""
+        return min((track.rank for track in self._tracks if track.rank is not None), default=0)
 
     def _new_track(self, rank: int | None) -> Track:
         track = Track(rank)
@@ -189,15 +200,37 @@ def _apply_steps(process: ProcessState, block: Steps) -> None:
             get(f"phase/{name}")
         _extend(process, f"phase/{name}", column, x, t)
     process.clocks.update(block.clocks)
+    _advance(process, block, float(x[0]), float(x[-1]), float(t[-1]))
+
+
+def _apply_briefly(process: ProcessState, brief: Brief, block: Steps) -> None:
+    """Take in what is kept of one rank among many."""
+    ends = brief.add(block)
+    if ends is None:
+        t = columns.values(block.t)
+        if block.count <= 0 or len(t) != block.count:
+            raise ValueError(f"{len(t)} times for {block.count} steps")
+        x = _steps_axis(process, block)
+        named = {STEP_TIME: block.duration, WAIT: block.phases.get("data"), LOSS: block.losses.get(LOSS)}
+        for name, column in named.items():
+            if column is not None:
+                _extend(process, name, column, x, t)
+        ends = float(x[0]), float(x[-1]), float(t[-1])
+    _advance(process, block, *ends)
+
+
+def _advance(process: ProcessState, block: Steps, first_x: float, last_x: float, t: float) -> None:
+    """The process has finished the steps of a block, from `first_x` to `last_x`, the last of them at `t`."""
+    count = block.count
     process.steps += count
     process.ordinal = block.ordinal + count - 1
-    if count > 1 and x[-1] > x[0] and block.step_source != "log":
+    if count > 1 and last_x > first_x and block.step_source != "log":
         # A log has one row for many steps, and gives the time of one.
-        process.stride = float(x[-1] - x[0]) / (count - 1)
-    process.x = float(x[-1])
+        process.stride = (last_x - first_x) / (count - 1)
+    process.x = last_x
     if process.first_x is None:
-        process.first_x = float(x[0])
-    process.last_t = float(t[-1])
+        process.first_x = first_x
+    process.last_t = t
 
 
 def _steps_axis(process: ProcessState, block: Steps) -> NDArray[np.float64]:
@@ -229,7 +262,7 @@ def _extend(process: ProcessState, name: str, column: Column, x: NDArray[Any], t
         return
     if there is not None:
         x, y, t = x[there], y[there], t[there]
-    process.track.get(name).extend(x, y, t)
+    process.track.take(name, x, y, t)
 
 
 def _x_of(process: ProcessState, ordinal: int) -> float:
@@ -277,10 +310,14 @@ def _ratio(
 def _sample(
     process: ProcessState, record: Host | Device | Allocator | Compiler, prefix: str, fields: tuple[str, ...]
 ) -> None:
-    x = process.x
+    x, brief = process.x, process.track.brief
     for field in fields:
         value = getattr(record, field)
-        if value is not None:
+        if value is None:
+            continue
+        if brief is not None:
+            brief.newest[f"{prefix}/{field}"] = float(value)
+        else:
             process.track.get(f"{prefix}/{field}").append(x, float(value), record.t)
 
 

@@ -38,6 +38,9 @@ class Recorder:
     def process_gone(self, writer: int, evidence: str) -> None:
         self.gone.append((writer, evidence))
 
+    def settle(self) -> None:
+        pass
+
     def process_stopped(self, writer: int, evidence: str) -> None:
         self.stopped.append((writer, evidence))
 

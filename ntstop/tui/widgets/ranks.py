@@ -64,25 +64,21 @@ def rank_lines(ranks: dict[int | None, ProcessState], *, live: bool) -> list[Ran
                 seconds=took,
                 beside_peers=took / median if took and median else None,
                 wait=wait / took if took and wait is not None else None,
-                memory=_last(process, "alloc0/allocated", "gpu0/memory_used", "host/process_rss"),
-                busy=_last(process, "gpu0/utilization"),
-                loss=_last(process, "loss"),
+                memory=_newest(process, "alloc0/allocated", "gpu0/memory_used", "host/process_rss"),
+                busy=_newest(process, "gpu0/utilization"),
+                loss=_newest(process, "loss"),
             )
         )
     return lines
 
 
 def _mean(process: ProcessState, name: str) -> float | None:
-    series = process.series.get(name)
-    if series is None or not len(series):
-        return None
-    _, values, _ = series.recent(WINDOW)
-    known = [value for value in values.tolist() if value == value]
-    return statistics.fmean(known) if known else None
+    known = process.recent(name, WINDOW)
+    return sum(known) / len(known) if known else None
 
 
-def _last(process: ProcessState, *names: str) -> float | None:
-    return next((process.series[name].last_y for name in names if name in process.series), None)
+def _newest(process: ProcessState, *names: str) -> float | None:
+    return next((found for name in names if (found := process.newest(name)) is not None), None)
 
 
 def _state(process: ProcessState, *, live: bool) -> tuple[str, Ink]:
