@@ -310,10 +310,7 @@ def _may_wait(rank: _Rank, record: wire.Record) -> bool:
     before, rank.calm = rank.calm, record if _is_calm(record) else None
     rank.beats += 1
     return (
-        before is not None
-        and rank.calm is not None
-        and record.t - before.t < FLOOR / 2
-        and rank.beats < BEATS_WAITING
+        before is not None and rank.calm is not None and record.t - before.t < FLOOR / 2 and rank.beats < BEATS_WAITING
     )
 
 
