@@ -55,6 +55,9 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     theme: Literal["dark", "light", "ansi"] = "dark"
     """ansi: the terminal's own 16 colours, which a terminal that has no others gets anyway."""
     smoothing: Literal["off", "light", "strong"] = "light"
+    mouse: bool = True
+    """Whether clicks and the wheel are taken. The terminal selects text with shift held (option in iTerm2), or without
+    where this is false."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -160,7 +163,7 @@ def _choices(path: Path, table: Mapping[str, Any]) -> None:
     view = table.get("view")
     for name, value in view.items() if isinstance(view, dict) else ():
         allowed = get_args(get_type_hints(View)[name])
-        if value not in allowed:
+        if allowed and value not in allowed:
             raise SettingsError(f"{path}: view.{name}: {value!r} is none of {', '.join(allowed)}")
 
 

@@ -42,6 +42,10 @@ class Terminal:
         """What stands on the screen."""
         return self._tmux("capture-pane", "-p")
 
+    def format(self, format: str) -> str:
+        """What tmux knows of the terminal, by its names: `#{pane_pid}`."""
+        return self._tmux("display-message", "-p", format).strip()
+
     def keys(self, *names: str) -> None:
         """Press keys, by tmux's names: "q", "C-c", "Enter"."""
         self._tmux("send-keys", *names)

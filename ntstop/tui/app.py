@@ -38,6 +38,8 @@ class NtstopApp(App[int], inherit_bindings=False):
     BINDINGS: ClassVar = bindings.APP
     CSS_PATH = "ntstop.tcss"
     ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
+    """A drag moves the axis; text is selected by the terminal itself."""
     AUTO_FOCUS = None
 
     def __init__(
@@ -168,7 +170,7 @@ def run_app(
         os.environ.pop(name, None)
     app = NtstopApp(session, title=title, output_path=output_path, compared=compared, begin=begin)
     try:
-        app.run(mouse=False)
+        app.run(mouse=begin.mouse)
     finally:
         terminal.release(app)
         app.workspace.close()

@@ -19,12 +19,30 @@ from textual.drivers.linux_driver import LinuxDriver
 
 SMALLEST = (40, 10)
 """Columns and rows below which nothing is drawn but a line of text."""
+_MOUSE_MODES = (1000, 1002, 1006)
+"""Buttons, moves while one is held, and coordinates in decimal digits (xterm, "Mouse Tracking")."""
 _GONE_SECONDS = 3.0
 """How long an orderly exit may take once the terminal is gone."""
 
 
 class Driver(LinuxDriver):
-    """Textual's own, but whatever is typed or pasted, down to single bytes, does not end the app."""
+    """Textual's own, but whatever is typed or pasted, down to single bytes, does not end the app.
+
+    Of the mouse it asks for buttons, wheel and drags, not for every move: those would cost bytes over ssh for nothing.
+    """
+
+    def _enable_mouse_support(self) -> None:
+        if self._mouse:
+            self.write("".join(f"\x1b[?{mode}h" for mode in _MOUSE_MODES))
+            self.flush()
+
+    def _disable_mouse_support(self) -> None:
+        if self._mouse:
+            self.write("".join(f"\x1b[?{mode}l" for mode in reversed(_MOUSE_MODES)))
+            self.flush()
+
+    def _enable_mouse_pixels(self) -> None:
+        """Cells are enough; textual would leave the terminal in this mode."""
 
     def run_input_thread(self) -> None:
         """Read until the app ends; a piece of input that cannot be understood is lost, and reading goes on."""

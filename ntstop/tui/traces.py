@@ -49,7 +49,7 @@ class Frame:
     def step_at(self, place: float) -> float:
         """The step of the first run that is drawn at `place`."""
         first = self.lanes[0].alignment or STEPS
-        return round(first.step(place * self.scale))
+        return first.step(place * self.scale)
 
 
 def axes_of(look: Look) -> list[AxisName]:

@@ -75,8 +75,11 @@ class StepView:
         """Stop at the newest step, or go on."""
         self.frozen = self.last if self.frozen is None else None
 
-    def zoom(self, factor: float) -> None:
-        """Multiply the steps shown by `factor`, around the cursor, or else at the tail."""
+    def zoom(self, factor: float, around: float | None = None) -> None:
+        """Multiply the steps shown by `factor`: `around` a step, else the cursor, or else at the tail.
+
+        Who follows the tail goes on to, as long as that stays in view.
+        """
         left, right = self.window
         whole = max(self.shown_last - self.first, 1.0)
         span = max((right - left) * factor, min(NARROWEST, whole))
@@ -84,11 +87,19 @@ class StepView:
             self.span = self.end = None
             return
         self.span = span
-        if self.cursor is not None:
-            share = (self.cursor - left) / (right - left)
-            self._place(self.cursor + span * (1 - share))
+        anchor = self.cursor if around is None else around
+        if anchor is not None:
+            share = (anchor - left) / (right - left)
+            end = anchor + span * (1 - share)
+            if around is None or self.end is not None or end < self.shown_last:
+                self._place(end)
         elif self.end is not None:
             self._place((left + right) / 2 + span / 2)
+
+    def pan(self, steps: float) -> None:
+        """Move the axis on by so many steps, where it does not show the whole run anyway; the tail is let go of."""
+        if self.span is not None:
+            self._place(self.window[1] + steps)
 
     def follow(self) -> None:
         """Back to the tail; when already there, back to the whole run."""

@@ -62,6 +62,7 @@ def test_names_of_thresholds_may_stand_in_quotes_or_not(config: Path) -> None:
         ("[view]\nthem = 'dark'", "did you mean view.theme?"),
         ("[view]\ntheme = 'pink'", "view.theme: 'pink' is none of dark, light, ansi"),
         ("[view]\nsmoothing = 3", "view.smoothing: 3 is none of off, light, strong"),
+        ("[view]\nmouse = 'on'", "view.mouse: expected true or false, got text"),
         ("view = 3", "view: expected a table, got a whole number"),
         ("thresholds = 3", "thresholds: expected a table, got a whole number"),
         ("[thresholds]\nplateau.patience = 'long'", "thresholds.plateau.patience: expected a number, got text"),

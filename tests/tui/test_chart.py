@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from textual import events
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
@@ -15,9 +16,10 @@ from ntstop.tui.raster.spec import ChartSpec, Colours, Marker, Span, Trace
 from ntstop.tui.raster.stack import Part, StackSpec
 from ntstop.tui.styles.paint import strip_of, style_of
 from ntstop.tui.styles.palette import DARK, LIGHT, MONO, SIXTEEN, choose
-from ntstop.tui.widgets.chart import Chart, CursorMoved
+from ntstop.tui.widgets.chart import Chart
 from ntstop.tui.widgets.heatmap import HeatMap, HeatSpec
 from ntstop.tui.widgets.phasebar import PhaseBar
+from ntstop.tui.widgets.pointer import CursorMoved, Dragged, Zoomed
 
 X = np.arange(1000.0)
 Y = 2 + np.exp(-X / 300) + np.sin(X)
@@ -47,13 +49,21 @@ class Shown(App[None]):
         super().__init__()
         self.ascii_only, self.few_colours = ascii_only, few_colours
         self.chart = CountingChart()
-        self.moves: list[tuple[float | None, bool]] = []
+        self.moves: list[float] = []
+        self.drags: list[tuple[float, float]] = []
+        self.zooms: list[tuple[float, float]] = []
 
     def compose(self) -> ComposeResult:
         yield self.chart
 
     def on_cursor_moved(self, event: CursorMoved) -> None:
-        self.moves.append((event.x, event.pinned))
+        self.moves.append(event.x)
+
+    def on_dragged(self, event: Dragged) -> None:
+        self.drags.append((event.was, event.now))
+
+    def on_zoomed(self, event: Zoomed) -> None:
+        self.zooms.append((event.x, event.factor))
 
 
 def screen_rows(app: App[None]) -> list[str]:
@@ -98,21 +108,43 @@ async def test_what_was_shown_before_the_first_layout_appears_with_it_and_a_new_
         await pilot.pause()
         assert app.chart.picture.codes.shape == (30, 100)
         assert screen_rows(app) == app.chart.picture.text().split("\n")
-        assert app.chart.dot_columns == 2 * (100 - 7)
+        assert app.chart.dot_columns == 2 * (100 - ChartSpec().gutter)
 
 
-async def test_pointing_tells_the_step_and_a_click_pins_it() -> None:
+async def test_a_click_tells_the_step_and_none_beside_the_plot() -> None:
     app = Shown()
     async with app.run_test(size=(80, 24)) as pilot:
         app.chart.show(spec())
         await pilot.pause()
-        await pilot.hover(Chart, offset=(7, 5))
+        await pilot.click(Chart, offset=(ChartSpec().gutter, 5))
         await pilot.click(Chart, offset=(79, 5))
-        await pilot.hover(Chart, offset=(2, 5))
+        await pilot.click(Chart, offset=(2, 5))
         await pilot.pause()
-        assert app.moves[0] == (0.0, False)
-        assert (1000.0, True) in app.moves
-        assert all(x is not None and 0 <= x <= 1000 for x, _ in app.moves)
+        assert app.moves == [0.0, 1000.0]
+
+
+async def test_the_wheel_tells_around_which_step_and_a_drag_from_where_to_where_and_is_no_click() -> None:
+    app = Shown()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.chart.show(spec())
+        await pilot.pause()
+        left = ChartSpec().gutter
+        mouse(app, events.MouseScrollUp, left, 5, button=0)
+        mouse(app, events.MouseScrollDown, 79, 5, button=0)
+        mouse(app, events.MouseScrollDown, 1, 5, button=0)
+        mouse(app, events.MouseDown, 79, 5)
+        mouse(app, events.MouseMove, 60, 5)
+        mouse(app, events.MouseMove, left, 5)
+        mouse(app, events.MouseUp, left, 5)
+        await pilot.pause()
+        assert [x for x, _ in app.zooms] == [0.0, 1000.0] and app.zooms[0][1] < 1 < app.zooms[1][1]
+        assert app.drags[0][0] == 1000.0 and app.drags[-1][1] == 0.0 and app.drags[0][1] == app.drags[1][0]
+        assert not app.moves
+
+
+def mouse(app: App[Any], kind: type[events.MouseEvent], x: int, y: int, *, button: int = 1) -> None:
+    """What a terminal tells of the mouse."""
+    app.post_message(kind(None, x, y, 0, 0, button, False, False, False, x, y))
 
 
 async def test_an_ascii_terminal_gets_ascii_only() -> None:

@@ -12,7 +12,7 @@ from ntstop.text import cell_width
 from ntstop.tui.facts import Facts, status_parts
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.widgets.findings import draw_findings
-from ntstop.tui.widgets.hints import draw_hints
+from ntstop.tui.widgets.hints import Hint, draw_hints, placed
 from ntstop.tui.widgets.pane import draw_title, value
 from ntstop.tui.widgets.statusline import draw_status
 
@@ -117,10 +117,10 @@ def test_a_title_without_room_drops_its_last_values_whole_but_keeps_its_note() -
 
 
 def test_hints_go_from_the_right_but_help_and_quit_stay() -> None:
-    first = [("space", "pause"), ("y", "log"), ("e", "smooth"), ("tab", "panes")]
-    last = [("?", "help"), ("q", "quit")]
-    assert "panes" in draw_hints(first, last, 80).text()
-    line = draw_hints(first, last, 36).text()
+    first = [Hint("space", "pause"), Hint("y", "log"), Hint("e", "smooth"), Hint("tab", "panes")]
+    last = [Hint("?", "help"), Hint("q", "quit")]
+    assert "panes" in draw_hints(placed(first, last, 80), 80).text()
+    line = draw_hints(placed(first, last, 36), 36).text()
     assert "panes" not in line and "pause" in line and "quit" in line
 
 

@@ -16,10 +16,11 @@ from ...sources.evidence import is_here
 from .. import bindings
 from ..facts import Facts, facts_of, status_parts, tiny_lines, waiting_lines
 from ..layout import is_tiny
-from ..widgets.chart import CursorMoved
+from ..widgets.findings import FindingRows
 from ..widgets.hints import Hints
 from ..widgets.message import Message
 from ..widgets.pane import Pane, is_ascii
+from ..widgets.pointer import CursorMoved, Dragged, Zoomed
 from ..widgets.statusline import StatusLine
 from ..workspace import Look, Workspace
 from .card import CardScreen
@@ -50,6 +51,7 @@ class RunScreen(Screen[None]):
         self._drawn: Hashable = None
         self._versions: dict[str | None, int] = {}
         self._turn = 0
+        self._is_due = False
 
     @classmethod
     def hidden_why(cls, workspace: Workspace) -> str:
@@ -174,11 +176,41 @@ class RunScreen(Screen[None]):
         elif not has_steps:
             self.query_one(Message).say(*waiting_lines(facts, self.workspace.output_path))
 
+    def step_of(self, place: float) -> float:
+        """The step at a place of the axis that is drawn."""
+        return place
+
     def on_cursor_moved(self, event: CursorMoved) -> None:
         """A click puts the cursor where it points."""
-        if event.pinned and event.x is not None:
-            self.view.show(event.x)
-            self.tick()
+        self.view.show(round(self.step_of(event.x)))
+        self.tick()
+
+    def on_dragged(self, event: Dragged) -> None:
+        """The axis goes along with the pointer."""
+        self.view.pan(self.step_of(event.was) - self.step_of(event.now))
+        self._tick_soon()
+
+    def on_zoomed(self, event: Zoomed) -> None:
+        """Fewer or more steps, around the one under the pointer."""
+        self.view.zoom(event.factor, self.step_of(event.x))
+        self._tick_soon()
+
+    def _tick_soon(self) -> None:
+        """Draw once for all that the mouse has sent by then."""
+        if not self._is_due:
+            self._is_due = True
+            self.call_later(self._tick_now)
+
+    def _tick_now(self) -> None:
+        self._is_due = False
+        self.tick()
+
+    def on_finding_rows_chosen(self, event: FindingRows.Chosen) -> None:
+        """A finding was clicked: the cursor shows where it began, a second click its card."""
+        self.workspace.pick(event.finding)
+        self.redraw()
+        if event.opened:
+            self.action_card()
 
     def cursor_columns(self) -> int:
         """Cells of the widest step axis on the screen: one is a step of the cursor."""

@@ -11,7 +11,6 @@ from textual.widgets import Input
 
 from .. import bindings
 from ..choice import MOST_OVERLAID
-from ..widgets.chart import CursorMoved
 from ..widgets.curves import CurvesPane
 from ..workspace import Workspace
 from .base import RunScreen
@@ -43,11 +42,9 @@ class CurvesScreen(RunScreen):
         """Those of one chart."""
         return self.pane.grid.dot_columns(0, self.pane.grid.geometry) // 2
 
-    def on_cursor_moved(self, event: CursorMoved) -> None:
-        """A click puts the cursor where it points, on whichever axis."""
-        if event.pinned and event.x is not None and self.pane.frame is not None:
-            self.view.show(self.pane.frame.step_at(event.x))
-            self.tick()
+    def step_of(self, place: float) -> float:
+        """On whichever axis."""
+        return place if self.pane.frame is None else self.pane.frame.step_at(place)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the chart that was clicked."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -106,6 +107,16 @@ class RunRows(PictureWidget):
         place = self.workspace.book.of(shown.name)
         return Cell(mark_of(place, glyphs_of(self.app)), line(place))
 
+    def on_click(self, event: events.Click) -> None:
+        """Choose the run that was clicked; a second click looks at it."""
+        offset = event.get_content_offset(self)
+        place = -1 if offset is None else self.top + offset.y - 1
+        if offset is not None and offset.y and place < len(self.rows):
+            self.chosen = self.rows[place].entry.path
+            self.redraw()
+            if event.chain == 2:
+                self.app.simulate_key("enter")
+
 
 class RunsScreen(ModalScreen[None]):
     """Drawn over the screen; it is live while it is open."""
@@ -141,6 +152,14 @@ class RunsScreen(ModalScreen[None]):
         if self.source.version != self._version:
             self._version, self.rows.rows = self.source.version, self.source.listed
             self.rows.redraw()
+
+    def on_mouse_scroll_up(self) -> None:
+        """Another run."""
+        self.action_row(-1)
+
+    def on_mouse_scroll_down(self) -> None:
+        """Another run."""
+        self.action_row(1)
 
     def action_row(self, offset: int) -> None:
         """Another run."""

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 from textual import events
 from textual.geometry import Region
-from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from ..raster.canvas import DOTS_X
 from ..raster.chart import plot, plot_box, x_at
@@ -16,25 +14,10 @@ from ..raster.picture import Picture
 from ..raster.spec import ChartSpec, Colours
 from ..styles.paint import colours_of, glyphs_of, palette_of, strip_of
 from ..styles.palette import MONO, Palette
+from .pointer import PointedWidget
 
 
-class CursorMoved(Message):
-    """The user pointed at a step: `x`, or None when the pointer left. `control` is the widget it happened in."""
-
-    def __init__(self, control: Widget, x: float | None, *, pinned: bool) -> None:
-        super().__init__()
-        self._control = control
-        self.x = x
-        self.pinned = pinned
-        """True for a click, False for a pointer that only passes."""
-
-    @property
-    def control(self) -> Widget:
-        """The widget the pointer is in."""
-        return self._control
-
-
-class PictureWidget(Widget):
+class PictureWidget(PointedWidget):
     """Shows a `Picture`. Subclasses draw one for the present size in `draw` and call `redraw` when its content changed.
 
     Painting is by rows and only of cells that differ from the picture before, so an unchanged frame costs no bytes.
@@ -51,10 +34,6 @@ class PictureWidget(Widget):
     def draw(self, width: int, height: int) -> Picture:
         """The picture of `width` × `height` cells that is to be shown now."""
         raise NotImplementedError
-
-    def step_at(self, column: int) -> float | None:
-        """The step at a column of the widget; None where there is none."""
-        return None
 
     @property
     def colours(self) -> Colours:
@@ -99,25 +78,6 @@ class PictureWidget(Widget):
         """A new size is a new picture."""
         self._strips.clear()
         self.redraw()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """A hovering pointer shows the step below it."""
-        self._point(event, pinned=False)
-
-    def on_click(self, event: events.Click) -> None:
-        """A click leaves the cursor there."""
-        self._point(event, pinned=True)
-
-    def on_leave(self, event: events.Leave) -> None:
-        """Nothing is pointed at any more."""
-        if event.node is self:
-            self.post_message(CursorMoved(self, None, pinned=False))
-
-    def _point(self, event: events.MouseEvent, *, pinned: bool) -> None:
-        offset = event.get_content_offset(self)
-        step = None if offset is None else self.step_at(offset.x)
-        if step is not None:
-            self.post_message(CursorMoved(self, step, pinned=pinned))
 
 
 class Chart(PictureWidget):

@@ -11,9 +11,9 @@ from ...text import count
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..workspace import Look, Workspace
-from .chart import CursorMoved
 from .findings import INKS, NO_NOTES, WORDS, said, standing
 from .pane import is_ascii, value
+from .pointer import CursorMoved
 from .table import TablePane
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
@@ -114,4 +114,4 @@ class FindingTable(TablePane[Finding]):
         """The chosen finding of all screens, with the cursor where it began."""
         if self.workspace is not None and self.chosen is not None:
             self.workspace.pick(self.chosen)
-            self.post_message(CursorMoved(self, self.chosen.first_step, pinned=True))
+            self.post_message(CursorMoved(self, self.chosen.first_step))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
+from textual.message import Message
 
 from ...diagnosis.finding import Finding
 from ...text import cell_width, clip, count
@@ -39,7 +41,7 @@ def draw_findings(
     if not findings:
         picture.write(0, 2, clip(nothing, width - 3), Ink.DIM)
         return plain_if(ascii_only, picture)
-    top = min(max(0, selected - height + 1), max(0, len(findings) - height))
+    top = first_in_view(len(findings), selected, height)
     shown = findings[top : top + height]
     kinds = [finding.kind if finding.rank is None else f"{finding.kind} r{finding.rank}" for finding in shown]
     kind_end = 10 + max(map(cell_width, kinds)) + 2
@@ -55,6 +57,11 @@ def draw_findings(
             row, since_end, clip(said(finding, notes), width - since_end - 1), Ink.DIM if is_over else Ink.TEXT
         )
     return plain_if(ascii_only, picture)
+
+
+def first_in_view(total: int, selected: int, height: int) -> int:
+    """Index of the finding in the first row."""
+    return min(max(0, selected - height + 1), max(0, total - height))
 
 
 def said(finding: Finding, notes: Mapping[str, str]) -> str:
@@ -82,6 +89,14 @@ def _draw_severity(
 class FindingRows(PictureWidget):
     """The rows on the screen."""
 
+    class Chosen(Message):
+        """A row was clicked: the finding that stands there; `opened` with the second click."""
+
+        def __init__(self, finding: Finding, opened: bool) -> None:
+            super().__init__()
+            self.finding = finding
+            self.opened = opened
+
     findings: Sequence[Finding] = ()
     selected = 0
     nothing = ""
@@ -98,6 +113,14 @@ class FindingRows(PictureWidget):
             ascii_only=is_ascii(self.app),
             notes=self.notes,
         )
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the row that was clicked."""
+        offset = event.get_content_offset(self)
+        if offset is not None:
+            place = first_in_view(len(self.findings), self.selected, self.size.height) + offset.y
+            if place < len(self.findings):
+                self.post_message(self.Chosen(self.findings[place], event.chain == 2))
 
 
 class FindingsPane(Pane):
@@ -136,6 +159,12 @@ class FindingsPane(Pane):
         self.note, self.output, self.rows.notes = note, output, notes
         self.rows.findings, self.rows.selected, self.rows.nothing = findings, selected, nothing
         self.refresh_rows()
+
+    def wheel(self, notches: int) -> None:
+        """Another finding."""
+        place = min(max(self.rows.selected + notches, 0), len(self.rows.findings) - 1)
+        if self.rows.findings and place != self.rows.selected:
+            self.post_message(FindingRows.Chosen(self.rows.findings[place], False))
 
     def refresh_rows(self) -> None:
         """Rows, and in the title how many there are when not all are to be seen."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from textual import events
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
@@ -144,6 +145,16 @@ class LayersPane(Pane):
         name = clip(column.names[layer], 18, left=True)
         return (("furthest", Ink.DIM), (name, Ink.TEXT), (column.value_of([layer]), Ink.STRONG))
 
+    def on_click(self, event: events.Click) -> None:
+        """Choose the row that was clicked."""
+        offset = event.get_content_offset(self.heat) if event.widget is self.heat else None
+        if offset is not None and self.heat.layers_at(offset.y):
+            self._choose(offset.y)
+
+    def wheel(self, notches: int) -> None:
+        """Another row."""
+        self.action_layer(notches)
+
     def action_layer(self, offset: int) -> None:
         """Choose the row above or below, from the first or last row with layers."""
         rows = [row for row in range(self.heat.size.height) if self.heat.layers_at(row)]
@@ -151,7 +162,10 @@ class LayersPane(Pane):
             return
         start = -1 if offset > 0 else len(rows)
         place = rows.index(self.heat.row) if self.heat.row in rows else start
-        self.heat.row = rows[min(max(place + offset, 0), len(rows) - 1)]
+        self._choose(rows[min(max(place + offset, 0), len(rows) - 1)])
+
+    def _choose(self, row: int) -> None:
+        self.heat.row = row
         self.heat.redraw()
         self.head(self.values(), NOTE)
 

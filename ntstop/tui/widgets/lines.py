@@ -15,6 +15,8 @@ from ..raster.picture import Picture
 from .chart import PictureWidget
 from .pane import Pane, is_ascii, plain_if, value
 
+WHEEL = 3
+"""Lines that a notch of the wheel goes."""
 LABEL = 14
 """Cells of the names."""
 
@@ -99,6 +101,10 @@ class LinesPane(Pane):
         hidden = self.lines.total > self.lines.size.height > 0
         last = min(self.lines.top + self.lines.size.height, self.lines.total)
         self.head([value(f"{self.lines.top + 1}-{last} of {self.lines.total}", Ink.TEXT)] if hidden else [], note)
+
+    def wheel(self, notches: int) -> None:
+        """Up or down."""
+        self.action_scroll_lines(notches * WHEEL)
 
     def action_scroll_lines(self, offset: int) -> None:
         """Up or down."""

@@ -121,6 +121,19 @@ class Pane(Vertical, can_focus=True):
         self.title_line.values, self.title_line.note = values, note
         self.title_line.redraw()
 
+    def wheel(self, notches: int) -> None:
+        """The wheel was turned, down with a positive number, where it does not zoom."""
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Up."""
+        event.stop()
+        self.wheel(-1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Down."""
+        event.stop()
+        self.wheel(1)
+
     def on_focus(self, event: events.Focus) -> None:
         """Mark the title."""
         self.title_line.marked = True

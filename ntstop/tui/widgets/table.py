@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
 
 from .. import bindings
 from ..raster.picture import Picture
 from ..raster.table import Cell, Column, draw_table
-from .chart import CursorMoved, PictureWidget
+from .chart import PictureWidget
 from .pane import Pane, is_ascii
+from .pointer import CursorMoved
 
 Row = TypeVar("Row")
+
+
+WHEEL = 3
+"""Rows that a notch of the wheel goes."""
 
 
 class TableRows(PictureWidget):
@@ -39,6 +45,15 @@ class TableRows(PictureWidget):
             empty=pane.empty,
             ascii_only=is_ascii(self.app),
         )
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the row that was clicked; a second click opens it."""
+        offset = event.get_content_offset(self)
+        place = -1 if offset is None else self.pane.first_in_view + offset.y - 1
+        if offset is not None and offset.y and place < len(self.pane.rows):
+            self.pane.choose(place)
+            if event.chain == 2:
+                self.app.simulate_key("enter")
 
 
 class TablePane(Pane, Generic[Row]):
@@ -89,6 +104,15 @@ class TablePane(Pane, Generic[Row]):
     def chosen(self) -> Row | None:
         """The chosen row; None where there is none."""
         return self.rows[self._place] if self.rows else None
+
+    @property
+    def first_in_view(self) -> int:
+        """Index of the row below the heading, as it was drawn last."""
+        return self._top
+
+    def wheel(self, notches: int) -> None:
+        """Another row."""
+        self.action_row(notches * WHEEL)
 
     def set_rows(self, rows: Sequence[Row]) -> None:
         """Show these rows in the order that is set; the chosen one stays chosen."""
@@ -154,4 +178,4 @@ class StepTable(TablePane[Row]):
         """Put the cursor on the step of the chosen row."""
         step = None if self.chosen is None else self.step_of(self.chosen)
         if step is not None:
-            self.post_message(CursorMoved(self, step, pinned=True))
+            self.post_message(CursorMoved(self, step))
