@@ -72,6 +72,11 @@ class Context:
         return self.hello.rank if self.hello is not None else None
 
     @property
+    def is_log(self) -> bool:
+        """Whether another tool's log is read: nobody's process, and no more than what the job has written there."""
+        return self.hello is not None and self.hello.pid == 0
+
+    @property
     def total_steps(self) -> int | None:
         """The length of the run on the step axis, when the job has told it."""
         return self.hello.total_steps if self.hello is not None else None

@@ -24,6 +24,8 @@ class Surroundings:
     """Step and path of the last checkpoint before it."""
     zero_gradient: bool = False
     """The gradient of the same step is exactly 0 in every layer."""
+    from_log: bool = False
+    """The numbers are those of another tool's log."""
 
     def evidence(self, x: int) -> list[Evidence]:
         """The facts as they stand on the card."""
@@ -66,6 +68,7 @@ def loss_symptom(name: str, episode: Episode, first_layer: str = "") -> str:
 def loss_claim(name: str, episode: Episode, cause: Finding | None, around: Surroundings) -> Claim:
     """A loss that is NaN or Inf; `cause`: the nonfinite gradient before it."""
     what, x = describe(episode.first), episode.first_x
+    read = "is what the job has logged" if around.from_log else "is read at the root of backward"
     evidence = [*trajectory(name, episode.before, (x, episode.first)), *around.evidence(x)]
     if cause is not None:
         text = f"the gradient was nonfinite first, at step {cause.first_step:,}"
@@ -77,7 +80,7 @@ def loss_claim(name: str, episode: Episode, cause: Finding | None, around: Surro
         hypothesis=_loss_hypothesis(episode, cause, around),
         fix=_loss_fix(episode, around),
         confidence=(
-            "high that it happened: the loss is read at the root of backward. Medium on the cause: "
+            f"high that it happened: the loss {read}. Medium on the cause: "
             "rerun from the last checkpoint with the same batch; if it does not come back, it was not the data."
         ),
         evidence=evidence,

@@ -49,6 +49,15 @@ def test_of_a_folder_with_several_logs_each_is_diagnosed_and_the_newest_shown(tm
     assert shown.stdout.startswith("b\n") and "2 logs are there" in shown.stderr
 
 
+def test_two_tables_of_one_folder_are_two_runs(tmp_path: Path) -> None:
+    for number, name in enumerate(("a.csv", "b.csv", "notes.csv")):
+        rows = "step,loss\n1,3\n2,2\n3,1\n" if name != "notes.csv" else "who,pages\nme,3\nyou,4\n"
+        (tmp_path / name).write_text(rows)
+        os.utime(tmp_path / name, (1e9 + number, 1e9 + number))
+    reports = ntstop("diagnose", "--json", str(tmp_path)).stdout.splitlines()
+    assert [json.loads(report)["target"].rpartition("/")[2] for report in reports] == ["b.csv", "a.csv"]
+
+
 def test_roles_and_a_pattern_on_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text("(1) J=3.5\n(2) J=2.5\n")
@@ -102,3 +111,12 @@ def test_a_text_with_a_hole_of_zeros_is_read_around_it(tmp_path: Path) -> None:
     assert done.returncode == 0 and "last 3" in done.stdout and "1 line or entry could not be read" in done.stdout
     path.write_bytes(b"\x00" * 1000 + b"step 1 loss 3\n")
     assert "binary" in ntstop(str(path)).stderr
+
+
+def test_a_card_of_a_log_does_not_claim_what_only_a_probe_can_know(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    rows = [f"{step},{'nan' if step > 400 else 2.0 - step / 400},{0.0 if step > 100 else 0.01}" for step in range(500)]
+    log.write_text("\n".join(["step,loss,lr", *rows]))
+    report = json.loads(ntstop("diagnose", "--json", str(log)).stdout)
+    sure = {finding["kind"]: finding["confidence"] for finding in report["findings"]}
+    assert "logged" in sure["nonfinite-loss"] and "logged" in sure["lr-zero"]

@@ -134,6 +134,7 @@ class NonfiniteRule(Rule):
             batch=(epoch[0], ordinal - epoch[1]) if epoch is not None and ordinal >= epoch[1] else None,
             checkpoint=self._checkpoint,
             zero_gradient=any(look.ordinal == ordinal and look.zeros for look in self._looks),
+            from_log=self.context.is_log,
         )
 
     def _keep_calm(self, block: StepBlock) -> None:

@@ -143,7 +143,7 @@ class RateRule(Rule):
             return
         self._zero = self.context.open(
             LR_ZERO.name,
-            _zero_claim(zero, total, self.context.stride),
+            _zero_claim(zero, self.context),
             severity="warning",
             area=LR_ZERO.area,
             failure_mode="optimization",
@@ -161,7 +161,7 @@ class RateRule(Rule):
         self._jumps.append(
             context.open(
                 LR_JUMP.name,
-                _leap_claim(leap),
+                _leap_claim(leap, self.context),
                 severity=severity,
                 area=LR_JUMP.area,
                 failure_mode="optimization",
@@ -191,7 +191,7 @@ class RateRule(Rule):
             self._jumps.append(
                 self.context.open(
                     LR_JUMP.name,
-                    _resume_claim(at, before, first, float(rates[over[0]])),
+                    _resume_claim(self.context, at, before, first, float(rates[over[0]])),
                     severity="warning",
                     area="checkpoint/recovery",
                     failure_mode="optimization",
@@ -299,7 +299,13 @@ def _zero_symptom(zero: Zero, stride: int) -> str:
     return begun if zero.peak > 0 else f"the learning rate has been 0 in all {count}"
 
 
-def _zero_claim(zero: Zero, total: int | None, stride: int) -> Claim:
+def _read(context: Context) -> str:
+    """How the rate is known."""
+    return "the job has logged it" if context.is_log else "read from the optimizer's groups"
+
+
+def _zero_claim(zero: Zero, context: Context) -> Claim:
+    total = context.total_steps
     planned = "" if total is None else f"; the run is planned for {total:,} steps"
     if zero.peak > 0:
         hypothesis = (
@@ -318,17 +324,16 @@ def _zero_claim(zero: Zero, total: int | None, stride: int) -> Claim:
         fix = "Print optimizer.param_groups[0]['lr'] after scheduler.step(); call scheduler.step() after each step."
     peak = [Evidence(f"its peak was {zero.peak:.3g}", "lr", zero.first_x, zero.peak)] if zero.peak > 0 else []
     return Claim(
-        symptom=_zero_symptom(zero, stride),
+        symptom=_zero_symptom(zero, context.stride),
         hypothesis=hypothesis,
         fix=fix,
-        confidence="high: read from the optimizer's groups. A second optimizer that the probe has not seen would "
-        "change it.",
+        confidence=f"high: {_read(context)}. A second optimizer that is not seen would change it.",
         evidence=[*peak, point("lr", zero.first_x, 0.0, "at"), point("lr", zero.last_x, 0.0, "after")],
         open_questions=[] if total is not None else ["How many steps was this run meant to have?"],
     )
 
 
-def _leap_claim(leap: Leap) -> Claim:
+def _leap_claim(leap: Leap, context: Context) -> Claim:
     factor = leap.after / leap.before
     return Claim(
         symptom=f"the learning rate leapt from {leap.before:.3g} to {leap.after:.3g} (×{factor:.3g}) at step "
@@ -337,7 +342,7 @@ def _leap_claim(leap: Leap) -> Claim:
         f"hand. It is {leap.after / max(leap.peak, leap.before):.3g} times the highest rate before it.",
         fix=f"If it was not meant, keep {leap.before:.3g} from step {leap.x:,} on, from the checkpoint before it; if "
         f"it was, rise to {leap.after:.3g} over a few hundred steps.",
-        confidence="high that it happened: read from the optimizer's groups"
+        confidence=f"high that it happened: {_read(context)}"
         + ("." if leap.settled else "; low that it is a mistake: it may be a warm-up in stages, if the loss stays."),
         evidence=[
             point("lr", leap.x0, leap.before, "before"),
@@ -347,15 +352,14 @@ def _leap_claim(leap: Leap) -> Claim:
     )
 
 
-def _resume_claim(at: int, before: float, x: int, after: float) -> Claim:
+def _resume_claim(context: Context, at: int, before: float, x: int, after: float) -> Claim:
     return Claim(
         symptom=f"after the resume at step {at:,} the learning rate is {after:.3g} at step {x:,}; it was {before:.3g}",
         hypothesis="The scheduler was not loaded from the checkpoint, or was built anew after loading: its schedule "
         "started again from its beginning.",
         fix="Save and load scheduler.state_dict() beside the optimizer's, or pass last_epoch=step; then resume from "
         f"the same checkpoint, and see that the rate begins at {before:.3g}.",
-        confidence="high that it rose: read from the optimizer's groups. A new warm-up that was meant would change "
-        "what it means.",
+        confidence=f"high that it rose: {_read(context)}. A new warm-up that was meant would change what it means.",
         evidence=[point("lr", at, before, "before"), point("lr", x, after, "after")],
         open_questions=["Is a new schedule after the resume intended?"],
     )
