@@ -199,7 +199,7 @@ def test_a_folder_with_ten_thousand_files_is_looked_through(tmp_path: Path) -> N
         (bytes(range(256)) * 40, "is binary"),
         (b"name,colour\na,red\nb,blue\n", "without a column of numbers"),
         (b"nothing to see here\n", "no numbers of a training"),
-        (b"\xf1NTS" + bytes(60), "a piece of a run of ntstop"),
+        (b"\xf1NTS" + bytes(60), "a recording of ntstop: open the folder .* what a relay wrote"),
     ],
 )
 def test_what_is_no_log_is_said_in_one_line(tmp_path: Path, data: bytes, says: str) -> None:

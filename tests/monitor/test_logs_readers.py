@@ -156,7 +156,7 @@ def test_losses_that_are_parts_of_one_are_told_apart(tmp_path: Path) -> None:
     assert curve(session, "loss") == [(1, 1.5), (2, 1.0)]
     assert curve(session, "loss/1") == [(1, 2.5), (2, 2.0)]
     assert curve(session, "val/box_loss") == [(1, 3.0), (2, 3.0)]
-    assert curve(session, "lr/lr/pg1") == [(1, 0.02), (2, 0.02)]
+    assert curve(session, "lr/pg1") == [(1, 0.02), (2, 0.02)]
     assert session.entry is not None and "loss/1 = train/cls_loss" in session.entry.why
 
 

@@ -70,3 +70,18 @@ def test_every_kind_of_log_is_diagnosed(name: str) -> None:
     for style in ("--json", "--md"):
         done = ntstop("diagnose", str(LOGS / name), style)
         assert done.returncode in (0, 1) and done.stdout and not done.stderr, done
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "doubt"),
+    [
+        ("step {i} loss {fall} time 25ms", "step_time    25 ms", False),
+        ("step {i} loss {fall} 25 ms/step", "step_time    25 ms", False),
+        ("step {i} loss {fall} step_time: 25", "step_time    25 s", True),
+    ],
+)
+def test_a_time_whose_unit_the_line_says_is_not_doubted(tmp_path: Path, line: str, shown: str, doubt: bool) -> None:
+    path = table(tmp_path / "train.log", "begins", line)
+    done = ntstop(path)
+    assert " ".join(shown.split()).replace("25 ", "25.0 ") in " ".join(done.stdout.split())
+    assert ("says no unit" in done.stdout) is doubt and "duration" not in done.stdout

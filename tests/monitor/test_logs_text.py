@@ -47,6 +47,10 @@ LINES = {
     "[Train] Epoch: 3, Step: 1000, Loss: 0.123456, LR: 0.000100": (1000, {"Loss": 0.123456, "LR": 1e-4}),
     "train epoch 5 loss 0.3 acc 0.8": (5, {"loss": 0.3, "acc": 0.8}),
     "Eval: step 100 loss 2.5": (100, {"val/loss": 2.5}),
+    "step 7/300 | loss: 0.5 | 25.3 ms/step": (7, {"loss": 0.5, "step_time": 0.0253}),
+    "step 7 loss 0.5 step time: 25 ms": (7, {"loss": 0.5, "step time": 0.025}),
+    "step 7 loss 0.5 iter_time_ms: 25 ms": (7, {"loss": 0.5, "iter_time_ms": 25.0}),
+    "step 7 loss 0.5 (2 s/it) dt 3s": (7, {"loss": 0.5, "step_time": 3.0}),
 }  # fmt: skip
 
 

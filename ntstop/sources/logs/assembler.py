@@ -298,7 +298,7 @@ class Assembler:
         if guess.role == "train_loss":
             return self._root(guess.rank)
         if guess.role == "lr":
-            return "lr" if "lr" not in self._taken else f"lr/{name}"
+            return "lr" if "lr" not in self._taken else name if name.startswith("lr/") else f"lr/{name}"
         column = _COLUMNS.get(guess.role)
         return None if column in self._taken else column
 

@@ -51,7 +51,7 @@ def _folder(root: Path) -> list[LogTarget]:
     files = sorted(_walk(root), key=lambda found: -found[1])
     events: dict[Path, list[tuple[Path, float]]] = {}
     states: dict[Path, tuple[Path, float]] = {}
-    single: dict[Path, tuple[Path, float, MakeReader]] = {}
+    single: list[tuple[Path, float, MakeReader]] = []
     texts: list[tuple[Path, float]] = []
     for path, modified in files:
         kind = _kind(path)
@@ -63,14 +63,14 @@ def _folder(root: Path) -> list[LogTarget]:
                 home = path.parent.parent if _CHECKPOINT.fullmatch(path.parent.name) else path.parent
                 states.setdefault(home, (path, modified))
             elif make is not None:
-                single.setdefault(path.parent, (path, modified, make))
+                single.append((path, modified, make))
             if kind == "text":
                 texts.append((path, modified))
     targets = [_events_target(root, folder, found) for folder, found in events.items()]
     targets += [
         LogTarget(_name(path), path, modified, (LogPart(path, make),))
-        for folder, (path, modified, make) in single.items()
-        if folder not in events
+        for path, modified, make in single
+        if path.parent not in events
     ]
     targets += [
         _state_target(home, path, modified)

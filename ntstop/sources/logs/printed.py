@@ -92,7 +92,7 @@ class TextSource:
     @property
     def remarks(self) -> list[str]:
         """What was assumed and what is missing; one line each."""
-        return remarks(self._writer.assembler)
+        return remarks(self._writer.assembler, self._reader.facts.seconds)
 
     def refresh(self) -> None:
         """A pipe is always looked at."""

@@ -32,6 +32,8 @@ class LogFacts:
     exit_code: int | None = None
     """The code with which the run says it has ended; None while it has not."""
     notes: list[str] = field(default_factory=list)
+    seconds: set[str] = field(default_factory=set)
+    """Names of times whose unit the log has said, and which are given in seconds."""
 
 
 class Reader(Protocol):

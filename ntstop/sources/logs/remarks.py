@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from .assembler import Assembler
 from .roles import guess
@@ -14,8 +14,11 @@ _UNIT = re.compile(r"(^|[_ (/.])(ms|s|secs?|seconds|milli\w*)([_ )/]|$)", re.I)
 _LISTED = 4
 
 
-def remarks(assembler: Assembler) -> list[str]:
-    """One line for each thing that was assumed, is missing, or was said of a metric that is not there."""
+def remarks(assembler: Assembler, seconds: Collection[str] = ()) -> list[str]:
+    """One line for each thing that was assumed, is missing, or was said of a metric that is not there.
+
+    `seconds`: names of times that are known to be in seconds.
+    """
     names, mapping = assembler.names, assembler.mapping
     if not names:
         return []
@@ -35,7 +38,7 @@ def remarks(assembler: Assembler) -> list[str]:
     if assembler.counted:
         found.append("it names no steps: its rows are counted")
     clock = mapping.get("duration")
-    if clock is not None and not _UNIT.search(clock):
+    if clock is not None and clock not in seconds and not _UNIT.search(clock):
         found.append(f"{clock} says no unit: it is taken for seconds")
     for name in sorted(assembler.told - set(names)):
         near = difflib.get_close_matches(name, names, 1, 0.4)

@@ -98,7 +98,9 @@ def reader_for(path: Path, ends: Ends, pattern: re.Pattern[str] | None = None) -
     if found is not None:
         return found
     if ends.head.startswith(FRAME_MAGIC):
-        raise SourceError(f"{path} is a piece of a run of ntstop: open the folder of the run instead")
+        raise SourceError(
+            f"{path} is a recording of ntstop: open the folder of its run, or `ntstop - < FILE` what a relay wrote"
+        )
     if is_binary(ends.head):
         raise SourceError(f"{path} is binary, and no event file of TensorBoard nor a file of wandb")
     if has_metrics(ends):

@@ -21,6 +21,8 @@ from .roles import Role, Roles
 
 _PIECE = 1024 * 1024
 """Bytes that are read of a file at a time."""
+_SHOWN = {"duration": "step_time"}
+"""Columns whose series has another name."""
 _NAP = 0.2
 """Seconds between two looks at the files."""
 _DISCOVER_EVERY = 2.0
@@ -123,8 +125,8 @@ class RowWriter:
     @property
     def roles(self) -> str:
         """Which metric of the log was taken for which series, in words."""
-        mapping = self.assembler.mapping
-        return ", ".join(f"{column} = {name}" for column, name in mapping.items() if column != name)
+        shown = {_SHOWN.get(column, column): name for column, name in self.assembler.mapping.items()}
+        return ", ".join(f"{series} = {name}" for series, name in shown.items() if series != name)
 
     def introduce(self) -> list[Arrival]:
         """A hello, where it would differ from the last one."""
@@ -220,7 +222,8 @@ class LogSource:
     @property
     def remarks(self) -> list[str]:
         """What was assumed and what is missing; one line each."""
-        return remarks(self._writer.assembler)
+        seconds = {name for file in self._files.values() for name in file.reader.facts.seconds}
+        return remarks(self._writer.assembler, seconds)
 
     def refresh(self) -> None:
         """Look for new files with the next `poll`."""

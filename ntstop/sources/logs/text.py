@@ -34,7 +34,11 @@ _EPOCH_OF = re.compile(r"\bepoch\b\s*[:=#]?\s*\[?\s*(?P<n>\d+)(?:\s*(?:/|of)\s*(
 _COUNTED = re.compile(r"^\W{0,2}(?P<n>\d+)\s*/\s*(?P<total>\d+)\W")
 _NUMERIC = re.compile(r"[0-9]|\bnan\b|\binf", re.I)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:\d\d)?")
-_SKIPPED_NAMES = re.compile(r"^(eta|rank|pid|port|seed|version|line|epoch \d|local_rank|gpu|world_size|node)$", re.I)
+_PER_STEP = re.compile(r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s?(?P<unit>ms|s|sec)/(?:step|iter|iteration|it|batch)\b", re.I)
+_TIME_UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0}
+_SKIPPED_NAMES = re.compile(
+    r"^(v_num|eta|rank|pid|port|seed|version|line|epoch \d|local_rank|gpu|world_size|node)$", re.I
+)
 _TRAINING_WORDS = re.compile(r"loss|lr|learning|grad|acc|ppl|perplexity|norm|bpb|bpc|nll|reward|mfu|tps|time", re.I)
 _EVALUATION = re.compile(r"(^|[\s\[|])(val|valid|validation|eval|evaluation|test)\b", re.I)
 
@@ -85,11 +89,11 @@ class TextReader:
             self._step = progress.step
             if progress.total:
                 self.facts.total_steps = progress.total
-            values = pairs(progress.metrics)
+            values = self._pairs(progress.metrics)
             if not values:
                 return None
             if progress.step_time is not None:
-                values.setdefault("step_time", progress.step_time)
+                self._timed(values, progress.step_time)
             return Row(progress.step, values)
         # A bar that counts something else: what stands beside it is of other data, or half of an epoch.
         return None if "%|" in line else self._plain(line)
@@ -101,7 +105,9 @@ class TextReader:
             wall = unix_time(time[0])
             rest = f"{line[: time.start()]} {line[time.end() :]}"
         step, total, rest = _step_of(rest)
-        values = pairs(rest)
+        values = self._pairs(rest)
+        if values and (timed := _PER_STEP.search(rest)) is not None:
+            self._timed(values, float(timed["n"]) * _TIME_UNITS[timed["unit"].lower()])
         if step is None and "epoch" in values and self._step is None:
             step = integer(values.get("epoch"))
         if step is None:
@@ -117,6 +123,17 @@ class TextReader:
             values = {_evaluated(name): value for name, value in values.items()}
         return Row(step, values, wall)
 
+    def _pairs(self, text: str) -> dict[str, float]:
+        values, seconds = pairs(text)
+        self.facts.seconds |= seconds
+        return values
+
+    def _timed(self, values: dict[str, float], seconds: float) -> None:
+        """A step time whose unit is known, unless the line names one itself."""
+        if not any(guess(name).role == "step_time" for name in values):
+            values["step_time"] = seconds
+            self.facts.seconds.add("step_time")
+
     def _matched(self, line: str) -> Row | None:
         match = self._pattern.search(line) if self._pattern is not None else None
         if match is None:
@@ -128,9 +145,10 @@ class TextReader:
         return Row(step, told, unix_time(time[0]) if time else None) if told else None
 
 
-def pairs(text: str) -> dict[str, float]:
-    """The `name: number` pairs of a line."""
+def pairs(text: str) -> tuple[dict[str, float], set[str]]:
+    """The `name: number` pairs of a line, and the names of step times that a unit stands behind: those are seconds."""
     values: dict[str, float] = {}
+    seconds: set[str] = set()
     for part in text.split("|") if "|" in text else (text,):
         for match in _PAIR.finditer(part):
             name, unit = match["name"].strip(), match["unit"].strip()
@@ -142,11 +160,15 @@ def pairs(text: str) -> dict[str, float]:
             found = number(match["value"])
             if not name or found is None or _SKIPPED_NAMES.match(name):
                 continue
-            if name.lower() in ("time", "dt") and unit.lower() in ("ms", "s"):
-                # nanoGPT's "time 123.45ms" is that of one step.
-                name, found = "step_time", found * (1e-3 if unit.lower() == "ms" else 1.0)
+            if (factor := _TIME_UNITS.get(unit.lower())) is not None and name not in values:
+                if name.lower() in ("time", "dt"):
+                    name = "step_time"  # nanoGPT's "time 123.45ms" is that of one step
+                role = guess(name)
+                if role.role == "step_time":
+                    found *= factor / role.factor
+                    seconds.add(name)
             values.setdefault(name, found)
-    return values
+    return values, seconds
 
 
 def _known(words: str) -> str:
