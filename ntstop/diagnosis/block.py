@@ -14,6 +14,7 @@ from ntstop_probe import wire
 Values = list[float | None]
 Floats = NDArray[np.float64]
 
+_SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
 _DTYPES: dict[str, np.dtype[Any]] = {kind: np.dtype("<" + kind) for kind in ("f4", "f8", "i4", "i8", "u1")}
 
 
@@ -47,6 +48,16 @@ class Columns(Mapping[str, Values]):
     def filled(self, name: str) -> Floats | None:
         """A column as numbers, NaN where a step has none; None where the column is absent."""
         return filled(self._columns.get(name))
+
+    @cached_property
+    def table(self) -> Floats:
+        """All columns as rows of numbers, in the order of `names`; NaN where a step has none."""
+        columns = self._columns.values()
+        kinds = {column.kind for column in columns}
+        if len(kinds) == 1 and not any(column.present for column in columns):
+            numbers = np.frombuffer(b"".join(column.data for column in columns), _DTYPES[kinds.pop()])
+            return numbers.reshape(len(columns), -1).astype(np.float64)
+        return np.array([filled(column) for column in columns])
 
     @cached_property
     def finite(self) -> bool:
@@ -85,7 +96,14 @@ class StepBlock:
             record.optimizers, record.micro, record.zero_grads, record.clip, record.epoch, record.samples,
             record.tokens, *record.losses.values(), *record.lrs.values(), *record.phases.values(),
         )  # fmt: skip
-        if record.count <= 0 or not all(column is None or _fits(column, record.count) for column in columns):
+        count = record.count
+        bitmaps = (0, (count + 7) // 8)
+        for column in columns:
+            if column is not None and (
+                len(column.data) != count * _SIZES[column.kind] or len(column.present) not in bitmaps
+            ):
+                return None
+        if count <= 0:
             return None
         return cls(record, None if record.step is None else wire.unpack(record.step))
 
@@ -210,11 +228,6 @@ class StepBlock:
             return None
         largest: Floats = known[0] if len(known) == 1 else np.maximum.reduce(known)
         return largest if np.isfinite(largest).all() else None
-
-
-def _fits(column: wire.Column, count: int) -> bool:
-    size = _DTYPES[column.kind].itemsize
-    return len(column.data) == count * size and len(column.present) in (0, (count + 7) // 8)
 
 
 def _values(column: wire.Column | None) -> Values | None:

@@ -61,8 +61,8 @@ class Context:
         if self._paced[0] is not block:
             paces: list[Pace] = []
             if block.seconds is not None:
-                phases = {name: values for name in block.phases if (values := block.phases.filled(name)) is not None}
-                paces = list(self.windows.add(*timed(block.ordinal, block.x, block.seconds, phases)))
+                steps = timed(block.ordinal, block.x, block.seconds, block.phases.names, block.phases.table)
+                paces = list(self.windows.add(steps))
             self._paced = (block, paces)
         return self._paced[1]
 

@@ -41,32 +41,51 @@ class Pace:
         return self.phases.get(phase, 0.0) / self.mean if self.mean > 0 else 0.0
 
 
-def timed(
-    ordinal: int, x: Sequence[int], seconds: Floats, phases: Mapping[str, Floats]
-) -> tuple[NDArray[np.int64], Floats, dict[str, Floats]]:
-    """The steps that were timed, without the first ones, and without the time of evaluations and checkpoints."""
-    xs = np.arange(x[0], x[0] + len(x)) if isinstance(x, range) and x.step == 1 else np.fromiter(x, np.int64, len(x))
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Steps that were timed, in columns: where they stand, and a row of seconds for the step and for each phase."""
+
+    x: Sequence[int]
+    names: tuple[str, ...]
+    """Of the phases, rising."""
+    seconds: Floats
+    """[1 + phases, steps]; the first row is the whole step without its evaluations and checkpoints."""
+
+    def part(self, start: int, stop: int) -> Timed:
+        """Some of the steps."""
+        return Timed(self.x[start:stop], self.names, self.seconds[:, start:stop])
+
+
+def timed(ordinal: int, x: Sequence[int], seconds: Floats, names: Sequence[str], phases: Floats) -> Timed:
+    """The steps that were timed, without the first ones, and without the time of evaluations and checkpoints.
+
+    `seconds` of each step and of its `phases`, a row each in the rising order of `names`; NaN where there is none.
+    """
+    slow = [row for row, name in enumerate(names) if name in SLOW_PHASES]
+    known = [row for row, name in enumerate(names) if name not in SLOW_PHASES]
     spent = seconds
-    for name in SLOW_PHASES & phases.keys():
-        spent = spent - np.nan_to_num(phases[name])
-    known = {name: phases[name] for name in phases.keys() - SLOW_PHASES}
-    if ordinal >= FIRST_STEPS and np.isfinite(seconds).all():
-        rows = known
-    else:
+    for row in slow:
+        spent = spent - np.nan_to_num(phases[row])
+    rows = np.empty((1 + len(known), len(x)))
+    rows[0] = spent
+    if known:
+        rows[1:] = phases[known] if slow else phases
+    if ordinal < FIRST_STEPS or not np.isfinite(seconds).all():
         keep = np.isfinite(seconds)
         keep[: max(0, FIRST_STEPS - ordinal)] = False
-        xs, spent = xs[keep], spent[keep]
-        rows = {name: values[keep] for name, values in known.items()}
+        x, rows = np.array(x)[keep].tolist(), rows[:, keep]
     # A phase that a step did not have is NaN in it, and took none of it.
-    whole = {name: values if np.isfinite(values).all() else np.nan_to_num(values) for name, values in rows.items()}
-    return xs, np.maximum(spent, 0.0), whole
+    if not np.isfinite(rows).all():
+        rows[1:] = np.nan_to_num(rows[1:])
+    np.maximum(rows[0], 0.0, out=rows[0])
+    return Timed(x, tuple(name for name in names if name not in SLOW_PHASES), rows)
 
 
 class PaceWindows:
     """Feed it timed steps; it gives the windows that they complete. The size of blocks makes no difference."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[NDArray[np.int64], Floats, dict[str, Floats]]] = []
+        self._parts: list[Timed] = []
         self._held = 0
         self._size = SIZE
         self._seen = 0
@@ -76,38 +95,49 @@ class PaceWindows:
         self._parts.clear()
         self._held = 0
 
-    def add(self, x: NDArray[np.int64], seconds: Floats, phases: dict[str, Floats]) -> Iterator[Pace]:
+    def add(self, steps: Timed) -> Iterator[Pace]:
         """Steps as `timed` gives them."""
-        at = 0
-        while at < len(x):
-            cut = slice(at, min(len(x), at + self._size - self._held))
-            self._parts.append((x[cut], seconds[cut], {name: values[cut] for name, values in phases.items()}))
-            self._held += cut.stop - at
-            at = cut.stop
+        at, count = 0, len(steps.x)
+        while at < count:
+            stop = min(count, at + self._size - self._held)
+            self._parts.append(steps.part(at, stop))
+            self._held += stop - at
+            at = stop
             if self._held == self._size:
                 yield self._close()
 
     def _close(self) -> Pace:
-        parts, count = self._parts, self._held
-        all_seconds = np.concatenate([seconds for _, seconds, _ in parts])
-        names = {name for _, _, phases in parts for name in phases}
+        count = self._held
+        names, rows = _together(self._parts)
+        means = (rows.sum(axis=1) / count).tolist()
         pace = Pace(
-            x0=int(parts[0][0][0]),
-            x1=int(parts[-1][0][-1]),
+            x0=int(self._parts[0].x[0]),
+            x1=int(self._parts[-1].x[-1]),
             count=count,
-            median=float(np.partition(all_seconds, count // 2)[count // 2]),
-            mean=float(np.add.accumulate(all_seconds)[-1]) / count,
-            longest=float(all_seconds.max()),
-            phases={
-                name: float(np.add.accumulate(np.concatenate([part[name] for _, _, part in parts if name in part]))[-1])
-                / count
-                for name in sorted(names)
-            },
+            median=float(np.partition(rows[0], count // 2)[count // 2]),
+            mean=means[0],
+            longest=float(rows[0].max()),
+            phases=dict(zip(names, means[1:], strict=True)),
         )
         self._parts, self._held = [], 0
         self._seen += count
         self._size = max(SIZE, self._seen // PER_RUN)
         return pace
+
+
+def _together(parts: Sequence[Timed]) -> tuple[Sequence[str], Floats]:
+    """Names of all phases, and one table of all parts; a phase that one of them does not have took no time in it."""
+    names = parts[0].names
+    if all(part.names == names for part in parts):
+        return names, np.concatenate([part.seconds for part in parts], axis=1)
+    names = tuple(sorted({name for part in parts for name in part.names}))
+    rows = np.zeros((1 + len(names), sum(len(part.x) for part in parts)))
+    at = 0
+    for part in parts:
+        cut = slice(at, at + len(part.x))
+        rows[[0, *(1 + names.index(name) for name in part.names)], cut] = part.seconds
+        at = cut.stop
+    return names, rows
 
 
 def joined(windows: Iterable[Pace]) -> Pace:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,7 +54,9 @@ class SlowdownDetector:
         self._sigmas = sigmas
         self._elapsed = elapsed
         self._settling = SETTLE
-        self._baseline: deque[Pace] = deque(maxlen=BASELINE)
+        self._baseline: deque[Pace] = deque()
+        self._medians: list[float] = []
+        """Those of the baseline, rising."""
         self._streak: list[Pace] = []
         self._history: deque[Pace] = deque(maxlen=HISTORY)
         self._before: Pace | None = None
@@ -68,6 +71,7 @@ class SlowdownDetector:
     def clear(self) -> None:
         """What comes is measured against itself: another attempt, maybe another machine."""
         self._baseline.clear()
+        self._medians.clear()
         self._streak.clear()
         self._back.clear()
         self._before = None
@@ -81,20 +85,31 @@ class SlowdownDetector:
             return None
         if self._before is not None:
             return self._follow(self._before, pace)
-        if len(self._baseline) < LEAST or pace.median <= self._limit():
-            self._baseline.extend((*self._streak, pace))
+        if len(self._baseline) < LEAST or self._is_usual(pace.median):
+            self._learn((*self._streak, pace))
             self._streak.clear()
             return None
         self._streak.append(pace)
         return self._judge()
 
-    def _limit(self) -> float:
-        medians = sorted(pace.median for pace in self._baseline)
+    def _learn(self, paces: Iterable[Pace]) -> None:
+        """Take windows into the baseline."""
+        for pace in paces:
+            if len(self._baseline) == BASELINE:
+                del self._medians[bisect_left(self._medians, self._baseline.popleft().median)]
+            self._baseline.append(pace)
+            insort(self._medians, pace.median)
+
+    def _is_usual(self, median: float) -> bool:
+        """Whether a window is as those of the baseline."""
+        medians = self._medians
         middle = len(medians) // 2
         level = medians[middle]
-        spread = 1.4826 * sorted(abs(value - level) for value in medians)[middle]
+        if median <= level * (1.0 + self._shift):
+            return True
+        spread = 1.4826 * sorted([abs(value - level) for value in medians])[middle]
         tail = medians[int(0.95 * (len(medians) - 1))]
-        return max(level * (1.0 + self._shift), level + self._sigmas * spread, TAIL * tail)
+        return median <= max(level + self._sigmas * spread, TAIL * tail)
 
     def _judge(self) -> Slowdown | None:
         streak = self._streak
@@ -107,7 +122,7 @@ class SlowdownDetector:
         if not large and (lasted < SMALL_SECONDS or len(streak) < SMALL_WINDOWS):
             return None
         if ratio < 1.0 + self._shift or self._as_an_epoch_ago(after):
-            self._baseline.extend(streak)
+            self._learn(streak)
             streak.clear()
             return None
         self._before = before
@@ -118,7 +133,7 @@ class SlowdownDetector:
         self._back = [*self._back, pace] if pace.median < middle else []
         if len(self._back) >= LEAST:
             found = Slowdown(before, joined(self._streak), over=True)
-            self._baseline.extend(self._back)
+            self._learn(self._back)
             self._streak, self._back, self._before = [], [], None
             return found
         if not self._back:
