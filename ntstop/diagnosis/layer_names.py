@@ -11,6 +11,7 @@ from ntstop_probe import wire
 NAMED = 3
 """Names in a sentence; the rest are counted."""
 _ADAPTER = re.compile(r"lora|adapter|prompt|prefix|(^|[._])ia3|bitfit|dora|(^|[._])peft", re.I)
+_EXPERT = re.compile(r"(^|[._])experts?(?=[._\d]|$)", re.I)
 _EMBEDDING = re.compile(r"emb|(^|\.)(wte|wpe|tok|vocab|lookup|codebook)", re.I)
 _UNNAMED = re.compile(r"^\w+\.g\d+\.p\d+$")
 
@@ -34,6 +35,11 @@ def is_weight(name: str) -> bool:
 def is_adapter(name: str) -> bool:
     """Whether it is a part of an adapter, such as LoRA's."""
     return _ADAPTER.search(name) is not None
+
+
+def is_expert(name: str) -> bool:
+    """Whether it is a part of an expert, which a router chooses for some of the inputs."""
+    return _EXPERT.search(name) is not None
 
 
 def is_embedding(name: str) -> bool:

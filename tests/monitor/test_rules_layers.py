@@ -42,12 +42,26 @@ def run(
 
 
 def test_a_part_that_no_gradient_reaches_is_named_by_its_module() -> None:
-    script = run(
-        names=["encoder.0.weight", "encoder.2.weight", "head.weight", "head.bias"], grad_norm=[None, None, 1, 1]
-    )
+    names = ["encoder.0.weight", "encoder.2.weight", "head.weight", "head.bias"]
+    script = run(names=names, grad_norm=[None, None, 1, 1], param_norm=[2.0, 2.0, None, None])
     finding = only(diagnose(script.records), "frozen-layers")
     assert (finding.severity, finding.where, finding.first_step) == ("warning", "encoder", 0)
     assert "no gradient ever reaches encoder: 50.0% of the trained parameters" in finding.symptom
+
+
+def test_what_moves_without_a_gradient_to_be_seen_is_not_unreached() -> None:
+    sparse = run(names=["emb.weight", *NAMES[1:]], grad_norm=[None, 1, 1, 1])
+    assert weighty(diagnose(sparse.records)) == []
+    huge = run(names=["emb.weight", *NAMES[1:]], grad_norm=[None, 1, 1, 1], param_norm=[9.0, None, None, None],
+               update_ratio=[1e-9, 1e-3, 1e-3, 1e-3])  # fmt: skip
+    assert weighty(diagnose(huge.records)) == []
+
+
+def test_experts_that_no_input_is_routed_to_are_a_note() -> None:
+    names = [f"moe.experts.{expert}.weight" for expert in range(4)]
+    script = run(names=names, grad_norm=[1.0, None, 1.0, None], param_norm=[None, 2.0, None, 2.0])
+    finding = only(diagnose(script.records), "frozen-layers")
+    assert finding.severity == "info" and "routed" in finding.claim.hypothesis
 
 
 def test_a_layer_that_is_used_now_and_then_is_not_unreached() -> None:

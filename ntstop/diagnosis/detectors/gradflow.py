@@ -31,7 +31,8 @@ class GradientFlow:
         self.size = size
         self.samples = 0
         self.ungraded: Counts = np.zeros(size, np.int64)
-        """Samples in which the parameter was looked at and had no gradient at all."""
+        """Samples in which the parameter was looked at, had no gradient at all and had not moved: optimizers pass over
+        what has none, and a sparse gradient, or one that is used and freed within backward, cannot be measured."""
         self.zero: Counts = np.zeros(size, np.int64)
         """Samples in which every element of its gradient was 0."""
         self.live: Counts = np.zeros(size, np.int64)
@@ -39,14 +40,18 @@ class GradientFlow:
         self.since: Counts = np.zeros(size, np.int64)
         """Step of the first sample of the state that each layer is in."""
         self.last_x = 0
+        self._norm: Floats = np.full(size, np.nan)
+        """Newest parameter norms."""
 
-    def add(self, x: int, gradients: Values | None, parameters: Values | None) -> None:
-        """One sample: gradient norms and parameter norms by layer."""
+    def add(self, x: int, gradients: Values | None, parameters: Values | None, ratios: Values | None = None) -> None:
+        """One sample: gradient norms, parameter norms and update ratios by layer."""
         grad, norm = numbers(gradients, self.size), numbers(parameters, self.size)
+        moved = (np.isfinite(self._norm) & np.isfinite(norm) & (norm != self._norm)) | (numbers(ratios, self.size) > 0)
+        self._norm = np.where(np.isfinite(norm), norm, self._norm)
         measured = np.array([value is not None for value in gradients or [None] * self.size], np.bool_)
         looked = measured | np.isfinite(norm)
         states = (
-            (self.ungraded, looked & ~measured),
+            (self.ungraded, looked & ~measured & ~moved),
             (self.zero, measured & (grad == 0.0)),
             (self.live, measured & (grad != 0.0)),
         )

@@ -16,7 +16,7 @@ from ..detectors.chance import levels_of_k, near
 from ..detectors.gradflow import Flags, GradientFlow
 from ..evidence import point
 from ..finding import Claim, Evidence, Finding, Severity
-from ..layer_names import common, is_adapter, is_named, is_weight, listed, sizes_of
+from ..layer_names import common, is_adapter, is_expert, is_named, is_weight, listed, module_of, sizes_of
 from ..thresholds import threshold
 from .base import Rule, rule
 
@@ -29,8 +29,8 @@ FROZEN = kind(
     detector="requires_grad and membership in an optimizer, by identity of the tensors; the gradients of the layers in "
     "several samples; the loss against its start.",
     severity="critical for a part that was thawed, or lies behind trained ones, and is in no optimizer; warning for "
-    "one without a gradient; info for a small unused part, and for an input side that is left out of the optimizer "
-    "while a head is trained. Adapters on a frozen model are none.",
+    "one without a gradient; info for a small unused part, for experts that no input is routed to, and for an input "
+    "side that is left out of the optimizer while a head is trained. Adapters on a frozen model are none.",
 )
 SAMPLES = threshold(
     "frozen-layers.samples",
@@ -114,7 +114,8 @@ class FrozenLayersRule(Rule):
         if self._flow is None or sample.schema is not self._schema:
             self.schema(sample.schema)
         assert self._flow is not None
-        self._flow.add(sample.x, sample.columns.get("grad_norm"), sample.columns.get("param_norm"))
+        columns = sample.columns
+        self._flow.add(sample.x, columns.get("grad_norm"), columns.get("param_norm"), columns.get("update_ratio"))
         self._due = self._flow.samples >= self._samples
 
     def steps(self, block: StepBlock) -> None:
@@ -168,8 +169,15 @@ class FrozenLayersRule(Rule):
             severity: Severity = "critical" if output or thawed else "info"
             claim = _unheld(part, flow, severity)
         else:
-            severity = "warning" if part.share >= self._unused else "info"
+            chosen = [name for name, live in zip(schema.names, flow.live > 0, strict=True) if live and is_expert(name)]
+            routed = bool(chosen) and all(map(is_expert, names))
+            severity = "info" if routed or part.share < self._unused else "warning"
             claim = _unreached(part, flow)
+            if routed:
+                claim.hypothesis = (
+                    f"No input was ever routed to them, while {listed(sorted(set(map(module_of, chosen))))} are used."
+                )
+                claim.fix = "Weigh the balance of the router's load more, or start it with less bias or more noise."
         self._findings[why] = self._open(claim, severity, common(names), part.first_x)
 
     def _watch_loss(self, schema: wire.Schema, block: StepBlock) -> None:
