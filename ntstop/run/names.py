@@ -36,6 +36,8 @@ _GROUPS = tuple(
     )
 )  # fmt: skip
 """What the probe measures besides losses, the most looked for first; what the job logs itself comes before all."""
+_LAST = re.compile(r"host/(cores|memory_total|children.*)|gpu\d+/(memory_total|power_limit)|alloc\d+/(retries|ooms)")
+"""Curves that are flat in almost every run."""
 
 
 def train_losses(series: Mapping[str, Series]) -> list[str]:
@@ -64,6 +66,8 @@ def _place(name: str) -> tuple[int, str]:
         return -3, name
     if _EVALUATION.search(name):
         return -2, name
+    if _LAST.fullmatch(name):
+        return len(_GROUPS), name
     return next((place for place, group in enumerate(_GROUPS) if group.fullmatch(name)), -1), name
 
 

@@ -254,6 +254,13 @@ def test_a_growing_curve_repaints_a_few_cells_only() -> None:
     assert sum(last - first for _, first, last in later.changes(earlier)) < 12
 
 
+def test_blanks_in_front_of_a_text_hold_it_in_its_column() -> None:
+    picture = Picture.blank(12, 1)
+    assert picture.write(0, 1, "   850 µs") == 10
+    assert picture.text() == "    850 µs  "
+    assert Picture.blank(3, 1).write(0, 1, "    –") == 3
+
+
 def test_a_picture_splits_into_runs_of_like_cells_and_wide_characters_stay_whole() -> None:
     picture = Picture.blank(6, 1)
     picture.write(0, 0, "a损b", Ink.STRONG)

@@ -62,7 +62,12 @@ class Picture:
         end = self.width if end is None else min(end, self.width)
         if not 0 <= row < self.height or column < 0:
             return column
-        for character in safe(text):
+        # Blanks in front put a number in its column; `safe` would make one of them.
+        blanks = min(len(text) - len(text.lstrip(" ")), max(end - column, 0))
+        self.codes[row, column : column + blanks] = SPACE
+        self.ink[row, column : column + blanks] = ink
+        column += blanks
+        for character in safe(text.lstrip(" ")):
             wide = character_width(character)
             if column + wide > end:
                 break

@@ -20,6 +20,9 @@ from ...viewer_state import ViewerState
 from .. import bindings
 from .note import NoteScreen, acknowledgement
 
+NARROW = 80
+"""Columns of the terminal below which the headings of a card take too much of its width."""
+
 
 class CardScreen(ModalScreen[None]):
     """Drawn over the overview; the run goes on behind it."""
@@ -44,7 +47,7 @@ class CardScreen(ModalScreen[None]):
         """Two columns: the headings of the card, and the text."""
         with VerticalScroll(id="dialog") as dialog:
             dialog.border_title = self.finding.kind
-            dialog.border_subtitle = "a: acknowledge  enter: the curves there  esc: back"
+            dialog.border_subtitle = "a: acknowledge  enter: curves  esc: back"
             yield Static(self.table())
 
     def on_screen_resume(self) -> None:
@@ -53,7 +56,8 @@ class CardScreen(ModalScreen[None]):
 
     def table(self) -> Table:
         """The card as it stands."""
-        return card_table(self.finding, self.how, self.kept.note(self.finding.id))
+        is_narrow = self.app.size.width < NARROW
+        return card_table(self.finding, self.how, self.kept.note(self.finding.id), is_narrow=is_narrow)
 
     def action_curves(self) -> None:
         """Leave, and look at the curves there."""
@@ -65,17 +69,25 @@ class CardScreen(ModalScreen[None]):
         self.app.push_screen(NoteScreen(acknowledgement(self.finding, self.kept)))
 
 
-def card_table(finding: Finding, how: Reproduction, note: str | None = None) -> Table:
-    """The card, heading by heading; what is not known is said, not left out. `note`: that of who acknowledged it."""
+def card_table(finding: Finding, how: Reproduction, note: str | None = None, *, is_narrow: bool = False) -> Table:
+    """The card, heading by heading; what is not known is said, not left out.
+
+    `note`: that of who acknowledged it; `is_narrow`: headings stand above their text, not beside it.
+    """
     table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, style="bold")
+    if not is_narrow:
+        table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True)
     table.add_column(ratio=1)
-    table.add_row("", "", Text(safe(card.title(finding))))
+    beside = [] if is_narrow else [""]
+    table.add_row(*beside, "", Text(safe(card.title(finding))))
     if note is not None:
-        table.add_row("", "", Text(safe(card.acknowledged(note))))
+        table.add_row(*beside, "", Text(safe(card.acknowledged(note))))
     for heading, lines in card.fields(finding, how):
-        table.add_row("", "", "")
+        table.add_row(*beside, "", "")
+        if is_narrow:
+            table.add_row("", Text(heading, style="bold"))
         for row, line in enumerate(lines):
-            table.add_row("" if row else heading, "·" if len(lines) > 1 else "", Text(safe(line)))
+            first = [] if is_narrow else ["" if row else heading]
+            table.add_row(*first, "·" if len(lines) > 1 else "", Text(safe(line)))
     return table

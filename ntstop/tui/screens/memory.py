@@ -26,8 +26,13 @@ class MemoryScreen(RunScreen):
             yield HostPane(id="host")
 
     def layout_classes(self, width: int, height: int) -> dict[str, bool]:
-        """One below the other on a narrow terminal."""
-        return {"-one-column": width < TWO_COLUMNS}
+        """One below the other on a narrow terminal; on a low one the curves stay, then the ledger."""
+        is_narrow = width < TWO_COLUMNS
+        return {
+            "-one-column": is_narrow,
+            "-no-host": is_narrow and height < 28,
+            "-no-ledger": is_narrow and height < 18,
+        }
 
     def cursor_columns(self) -> int:
         """Those of the curves."""

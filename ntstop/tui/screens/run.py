@@ -26,5 +26,6 @@ class RunInfo(RunScreen):
             yield ProbePane(id="probe")
 
     def layout_classes(self, width: int, height: int) -> dict[str, bool]:
-        """Beside each other where there is room."""
-        return {"-one-column": width < TWO_COLUMNS}
+        """Beside each other where there is room; else, on a low terminal, the focused pane is the large one."""
+        is_narrow = width < TWO_COLUMNS
+        return {"-one-column": is_narrow, "-accordion": is_narrow and height < 50}

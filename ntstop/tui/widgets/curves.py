@@ -7,10 +7,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
 from textual.app import ComposeResult
 
 from ...curves.alignment import AxisName
-from ...text import cell_width, count, number
+from ...run.units import PLAIN, Scale, scale_of, told
+from ...text import cell_width, count
 from .. import bindings
 from ..choice import CurveChoice
 from ..colours import ColourBook
@@ -167,12 +169,15 @@ class CurvesPane(Pane):
         columns = self.grid.dot_columns(place, self._shape, self._margin) or 2
         names = self.choice.together() if self.choice.is_large else [name]
         traces = self._traces(names, frame, columns, look.view.smoothing)
-        spec = chart_of(frame, traces, log=look.view.log and not self.is_difference)
+        scale = _common_scale(names, traces)
+        spec = chart_of(frame, _scaled(traces, scale), log=look.view.log and not self.is_difference)
         if self._margin or self.is_difference:
             levels = (Level(0.0),) if self.is_difference else ()
             spec = replace(spec, margin=self._margin, levels=levels)
-        marks = ("* " if name in self.choice.pinned else "") + ("+" if name in self.choice.overlaid else "")
-        return Cell(name, spec, self._values(name, traces, frame, look), marks.strip(), name == self.choice.chosen)
+        marks = ["*"] if name in self.choice.pinned else []
+        marks += ["+"] if name in self.choice.overlaid else []
+        marks += [scale.unit] if scale.unit else []
+        return Cell(name, spec, self._values(name, traces, frame, look), " ".join(marks), name == self.choice.chosen)
 
     def _traces(self, names: Sequence[str], frame: Frame, columns: int, smoothing: str) -> list[Trace]:
         """The curves of one chart: those of all runs, less that of the first where differences are asked for."""
@@ -211,9 +216,9 @@ class CurvesPane(Pane):
         """The value of each run at the cursor, or the newest of its curve."""
         lines = [trace for trace in traces if trace.kind == "line"]
         if len(frame.lanes) == 1 and look.view.cursor is not None and not self.choice.overlaid:
-            return [value(number(look.value_at(name, look.view.cursor), 6))]
+            return [value(told(name, look.value_at(name, look.view.cursor)).rjust(6))]
         return [
-            value(number(value_at(trace, frame.cursor), 6), Ink.STRONG, key=trace.mark, key_ink=trace.ink)
+            value(told(name, value_at(trace, frame.cursor)).rjust(6), Ink.STRONG, key=trace.mark, key_ink=trace.ink)
             for trace in lines
         ]
 
@@ -249,3 +254,26 @@ class CurvesPane(Pane):
         if lacking:
             words.append(f"no {self.axis} measured by {', '.join(lacking)}")
         self._axis_words = words
+
+
+def _common_scale(names: Sequence[str], traces: Sequence[Trace]) -> Scale:
+    """The unit of a chart: that of its curves where they all have one."""
+    tops = [np.abs(trace.y[np.isfinite(trace.y)]).max(initial=0.0) for trace in traces]
+    scales = {scale_of(name, float(max(tops, default=0.0))) for name in names}
+    return scales.pop() if len(scales) == 1 else PLAIN
+
+
+def _scaled(traces: Sequence[Trace], scale: Scale) -> list[Trace]:
+    """The same curves in another unit."""
+    by = scale.divisor
+    return [
+        trace
+        if by == 1.0
+        else replace(
+            trace,
+            y=trace.y / by,
+            lo=None if trace.lo is None else trace.lo / by,
+            hi=None if trace.hi is None else trace.hi / by,
+        )
+        for trace in traces
+    ]

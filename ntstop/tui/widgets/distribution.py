@@ -18,8 +18,9 @@ from .chart import PictureWidget
 from .pane import Pane, is_ascii, plain_if, value
 from .phases import recent_steps
 
-TAIL = 0.995
-"""Quantile at which the histogram ends; the last row holds all that is above."""
+FENCE = 3.0
+"""Interquartile ranges over the upper quartile at which the histogram ends (Tukey's far out); the last row holds all
+that is above, so that a few evaluations do not squeeze all other steps into one bar."""
 LABEL, SHARE = 9, 5
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -38,10 +39,13 @@ class Distribution:
         """(lower end, steps) of `rows` ranges of equal width; the last reaches to the slowest step."""
         if not len(self.seconds) or rows < 1:
             return []
-        low, high = float(self.seconds[0]), float(np.quantile(self.seconds, TAIL))
+        low, most = float(self.seconds[0]), float(self.seconds[-1])
+        quarter, half, three = np.quantile(self.seconds, (0.25, 0.5, 0.75)).tolist()
+        # Where most steps take the same time to the last bit, a twentieth of it is a difference.
+        high = min(most, three + FENCE * max(three - quarter, half / 20))
         if high <= low:
             return [(low, len(self.seconds))]
-        edges = np.linspace(low, high, rows + 1)[:-1]
+        edges = np.linspace(low, high, rows + 1)[:-1] if high >= most else np.linspace(low, high, rows)
         place = np.clip(np.searchsorted(edges, self.seconds, side="right") - 1, 0, rows - 1)
         counts = np.bincount(place, minlength=rows)
         return [(float(edge), int(number)) for edge, number in zip(edges, counts, strict=True)]
@@ -64,13 +68,15 @@ def draw_distribution(told: Distribution, width: int, height: int, *, ascii_only
     room = max(width - LABEL - SHARE - 12, 1)
     for row, (edge, number) in enumerate(bins):
         picture.write(row, 1, duration(edge, LABEL - 1), Ink.DIM)
+        if row and row == len(bins) - 1 and told.seconds[-1] > edge + 1.01 * (bins[1][0] - bins[0][0]):
+            picture.write(row, 0, ">" if ascii_only else "≥", Ink.DIM)
         length = number / most * room
         bar = "#" * round(length) if ascii_only else "█" * int(length) + _EIGHTHS[int(length % 1 * 8)].strip()
         end = picture.write(row, LABEL + 2, bar or ("" if not number else "." if ascii_only else "▏"), Ink.LINE_0)
         if number:
-            end = picture.write(
-                row, end + 1, f"{100 * number / total:.0f}%" if number / total > 0.005 else count(number), Ink.DIM
-            )
+            few = "1 step" if number == 1 else f"{count(number)} steps"
+            share = f"{100 * number / total:.0f}%" if number / total > 0.005 else few
+            end = picture.write(row, end + 1, share, Ink.DIM)
         picture.write(row, end + 1, names.get(row, ""), Ink.STRONG)
     return plain_if(ascii_only, picture)
 
@@ -99,7 +105,7 @@ class DistributionPane(Pane):
     """The distribution of the step time."""
 
     NAME = "distribution"
-    HELP = "How long the newest 4,096 steps in view took; the last row holds the slowest half per cent as well."
+    HELP = "How long the newest 4,096 steps in view took; ≥: the last row holds all that are slower."
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

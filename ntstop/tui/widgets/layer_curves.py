@@ -82,4 +82,5 @@ class LayerCurvesPane(Pane):
         for trace in self.spec.traces:
             known = trace.y[np.isfinite(trace.y)]
             told.append(value(number(float(known[-1])) if len(known) else "–", key=trace.label, key_ink=trace.ink))
-        self.head(told, f"{dotted(self.label, 30)}, over weight")
+        self.title_line.label = f"{self.NAME} {dotted(self.label, 26)}".strip()
+        self.head(told, "over weight")

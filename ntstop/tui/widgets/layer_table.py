@@ -182,7 +182,7 @@ class LayerTable(TablePane[LayerLine]):
             Cell(row.name, Ink.DIM if row.frozen else Ink.TEXT),
             Cell(_numel(row.numel), Ink.DIM),
             Cell(
-                "not finite" if row.nonfinite else _plain(row.grad_norm, row.frozen),
+                "nan/inf" if row.nonfinite else _plain(row.grad_norm, row.frozen),
                 Ink.NONFINITE if row.nonfinite else Ink.TEXT,
             ),
             Cell(_plain(row.param_norm)),

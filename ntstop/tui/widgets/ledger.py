@@ -147,6 +147,8 @@ class LedgerPane(Pane):
 
     def present(self) -> None:
         """The lines, and the total in the title."""
+        # As high as it needs: the panes beside it get the rest.
+        self.styles.height = max(len(self.rows.shares), 1) + 1
         self.rows.redraw()
         total = self.rows.total
         self.head([value(size(total), key=self.of)] if total is not None else [], "")

@@ -67,7 +67,7 @@ class SlowestPane(StepTable[SlowStep]):
     COLUMNS = (
         Column("step", 9, keep=9),
         Column("took", 8, keep=8),
-        Column("× median", 8, keep=6),
+        Column("× p50", 6, keep=6),
         Column("most in", least=10, keep=7, right=False),
         Column("share", 5, keep=5),
     )
