@@ -18,7 +18,7 @@ class Threshold:
     unit: str
     """"" where it is a pure number."""
     meaning: str
-    """What happens when it is raised, in one sentence."""
+    """What the number is, then "Raised, " and what happens when it is."""
     source: str
     """Where the default comes from: a paper, a documentation, a measurement."""
     low: float

@@ -20,8 +20,8 @@ MIN_WINDOW = 24
 SMALL = threshold(
     "plateau.move",
     0.01,
-    meaning="share of the whole descent that both ends of the interval of the slope may move over the flat stretch; "
-    "lower is quieter",
+    meaning="Share of the whole descent that both ends of the interval of the slope may move over the flat stretch. "
+    "Raised, slow descents are told too.",
     source="measured: two of 140 healthy AlgoPerf runs are that flat before their end. An equivalence test, which mere "
     "noise cannot pass",
     low=1e-4,

@@ -31,14 +31,14 @@ STEPS = threshold(
     16,
     unit="steps",
     low=2,
-    meaning="Steps in a row without a zero_grad (or with one a micro-batch) before it is said.",
+    meaning="Steps in a row without a zero_grad, or with one in each micro-batch. Raised, it is told later.",
     source="a job may clear late once; the probe's looks at steps 0 to 8 are over by then",
 )
 GROWTH = threshold(
     "gradient-accumulating.growth",
     3.0,
     low=1.2,
-    meaning="How many times the first gradient norm it must have grown to.",
+    meaning="Times the first gradient norm that it must have grown to. Raised, it is told later.",
     source="the sum of 9 gradients has 3 times the norm of one even if they have nothing in common (√9)",
 )
 SHARE = threshold(
@@ -46,7 +46,8 @@ SHARE = threshold(
     0.05,
     low=0.0,
     high=1.0,
-    meaning="Share of the steps with an unequal window from which it weighs a warning.",
+    meaning="Share of the steps with an unequal window from which it is a warning. Raised, more of them are a note "
+    "only.",
     source="one window an epoch of more than 20 steps is the usual remainder, and harmless",
 )
 LEAST_MICRO: Final = 3

@@ -45,7 +45,8 @@ THROTTLED = threshold(
     unit="of 10 readings",
     low=1,
     high=10,
-    meaning="Readings with a thermal reason, of the last ten, one a second; higher is quieter.",
+    meaning="Readings with a thermal reason, of the last ten, one a second. Raised, it is told later, and short dips "
+    "are not.",
     source="a fan that follows the load lets the clocks dip for a second or two",
 )
 READINGS: Final = 10

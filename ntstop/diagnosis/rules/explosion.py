@@ -29,14 +29,14 @@ FACTOR = threshold(
     "exploding-gradients.factor",
     10.0,
     low=2.0,
-    meaning="Times its level that the norm must come to before it is noted.",
+    meaning="Times its usual level that the gradient norm must come to. Raised, smaller bursts are not told.",
     source="no healthy one of 156 development curves (AlgoPerf) has 3 readings in a row over 10 times its level",
 )
 WARNING = threshold(
     "exploding-gradients.warning-factor",
     30.0,
     low=2.0,
-    meaning="Times its level at which it weighs a warning.",
+    meaning="Times its usual level at which the gradient norm is a warning. Raised, more bursts are notes only.",
     source="healthy runs of other kinds (GANs, reinforcement learning) come to 10 times and go on",
 )
 NAMED: Final = 3

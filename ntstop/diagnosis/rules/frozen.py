@@ -37,14 +37,15 @@ SAMPLES = threshold(
     5,
     unit="samples",
     low=2,
-    meaning="Samples in a row in which a layer has no gradient (or one that nobody uses).",
+    meaning="Samples in a row in which a layer has no gradient, or one that nobody uses. Raised, it is told later.",
     source="the probe's looks at steps 0, 1, 2, 4 and 8; a layer that is used now and then is seen in one of them",
 )
 UNUSED = threshold(
     "frozen-layers.unused-share",
     0.05,
     high=1.0,
-    meaning="Share of the trained parameters without a gradient from which it weighs a warning.",
+    meaning="Share of the trained parameters without a gradient from which it is a warning. Raised, larger unused "
+    "parts are notes only.",
     source="pooling layers and heads that a task does not use are 1 to 2 % of the usual models",
 )
 FLAT_STEPS = threshold(
@@ -52,7 +53,8 @@ FLAT_STEPS = threshold(
     300,
     unit="steps",
     low=32,
-    meaning="Steps after which the loss of a mostly frozen model is compared with its start.",
+    meaning="Steps after which the loss of a mostly frozen model is compared with its start. Raised, it is told "
+    "later, and a slow start is forgiven.",
     source="language models and ViT gain 1 % in 60 to 100 steps of warm-up (AlgoPerf development curves)",
 )
 FALL: Final = 0.02

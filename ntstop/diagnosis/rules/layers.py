@@ -42,7 +42,7 @@ DEAD_SAMPLES = threshold(
     5,
     unit="samples",
     low=2,
-    meaning="Samples in a row in which the gradient is exactly 0.",
+    meaning="Samples in a row in which the gradient of a layer is exactly 0. Raised, it is told later.",
     source="LoRA's and zero-initialized residual branches have a zero gradient in the first step, not in the second; "
     "the probe looks at steps 0, 1, 2, 4 and 8",
 )
@@ -51,7 +51,8 @@ FALL = threshold(
     3.0,
     unit="decades",
     low=1.0,
-    meaning="Powers of ten between the last and the first third of the layers.",
+    meaning="Powers of ten by which the gradient falls from the last third of the layers to the first. Raised, only "
+    "steeper falls are told.",
     source="ten sigmoid layers lose 6, a residual network of 50 layers and a transformer less than 2 (measured)",
 )
 STEADY: Final = 0.8

@@ -28,7 +28,7 @@ LOOKS = threshold(
     3,
     unit="looks",
     low=1,
-    meaning="Looks in a row that must find evaluation mode.",
+    meaning="Looks in a row, a few a second, that must find evaluation mode. Raised, it is told later.",
     source="a look may fall between a backward and an evaluation: never twice in a row in a loop that trains",
 )
 BACKWARDS = threshold(
@@ -36,7 +36,7 @@ BACKWARDS = threshold(
     256,
     unit="passes",
     low=2,
-    meaning="Backward passes without an optimizer step before it is said.",
+    meaning="Backward passes without an optimizer step. Raised, it is told later.",
     source="accumulation goes to 128 micro-batches in the published recipes; and eight times what the run itself used",
 )
 TIMES: Final = 8.0

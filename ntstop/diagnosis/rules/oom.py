@@ -46,7 +46,7 @@ FULL = threshold(
     0.95,
     unit="of the memory",
     high=1.0,
-    meaning="Share of the host's memory in use, five seconds long, from which it is said; higher is quieter.",
+    meaning="Share of the host's memory in use for five seconds. Raised, it is told when less is left.",
     source="earlyoom acts from 0.9 on; what counts is memory that the kernel cannot give back",
 )
 SPLIT = threshold(
@@ -54,7 +54,7 @@ SPLIT = threshold(
     0.2,
     unit="of reserved",
     high=1.0,
-    meaning="Share of the reserved bytes that is inactive in split blocks; higher is quieter.",
+    meaning="Share of the reserved bytes that is inactive in split blocks. Raised, only worse fragmentation is told.",
     source="PyTorch's own out-of-memory text points at fragmentation when reserved is much more than allocated; "
     "with blocks of 2 to 20 MB a healthy job has some percent",
 )

@@ -40,7 +40,7 @@ SHIFT = threshold(
     0.1,
     unit="of the step",
     low=0.02,
-    meaning="How much slower than before the mean step must be; higher is quieter.",
+    meaning="Share of the step time by which the mean must have grown. Raised, small slowdowns are not told.",
     source="a tenth of the bill; published work on fail-slow clusters uses 1.1 too, after a change point",
 )
 RECOMPILES = threshold(
@@ -48,7 +48,7 @@ RECOMPILES = threshold(
     8,
     unit="recompilations",
     low=2,
-    meaning="Recompilations after the first steps that make a storm.",
+    meaning="Recompilations after the first steps that make a storm. Raised, it is told later.",
     source="torch._dynamo's recompile_limit is 8 a function: it then gives up and runs it eagerly, and slowly",
 )
 WARNING: Final = 1.3

@@ -50,14 +50,14 @@ SHARE = threshold(
     0.3,
     unit="of the step",
     high=1.0,
-    meaning="Share of the step in the loader from which it is said; higher is quieter.",
+    meaning="Share of the step that is spent in the loader. Raised, only slower loaders are told.",
     source="at 0.3 a loader that keeps up would make the run 1.4 times as fast; a prefetching loader takes under 0.05",
 )
 FETCH = threshold(
     "input-bound.fetch",
     0.003,
     unit="s",
-    meaning="Mean fetch below which it is info: small models on data in memory live with that.",
+    meaning="Mean seconds of a fetch below which it is a note. Raised, slower loaders are notes only.",
     source="measured: indexing and collating 64 tensors one by one takes 0.3 to 1 ms, three times that on a busy host",
 )
 TRANSFER = threshold(
@@ -65,7 +65,7 @@ TRANSFER = threshold(
     0.25,
     unit="of the step",
     high=1.0,
-    meaning="Share of the step in the copies from which it is said; higher is quieter.",
+    meaning="Share of the step that is spent in copies to the device. Raised, only slower copies are told.",
     source="as for the input: a quarter of the step is worth a pinned buffer and a copy ahead",
 )
 BUSY = threshold(
@@ -73,7 +73,7 @@ BUSY = threshold(
     40.0,
     unit="%",
     high=100.0,
-    meaning="Median utilization below which it is said; lower is quieter.",
+    meaning="Median utilization below which it is told. Raised, busier devices are told too.",
     source="utilization counts any kernel at all, so under 40 % more than half of the time nothing runs",
 )
 SECONDS = threshold(
@@ -81,7 +81,8 @@ SECONDS = threshold(
     60.0,
     unit="s",
     low=5.0,
-    meaning="Seconds of training over which the median is taken.",
+    meaning="Seconds of training over which the median of the utilization is taken. Raised, it is told later and "
+    "shorter lulls are not.",
     source="60 readings, one a second: the median's error is under a few percent",
 )
 WINDOWS: Final = 4

@@ -43,7 +43,7 @@ SKIPS = threshold(
     8,
     unit="steps",
     low=2,
-    meaning="Steps in a row that are skipped, after the scale has found its level.",
+    meaning="Steps in a row that are skipped, once the scale has found its level. Raised, it is told later.",
     source="AMP halves at each overflow: 8 in a row are a factor of 256, of which no gradient varies from step to step",
 )
 HALVINGS = threshold(
@@ -51,14 +51,15 @@ HALVINGS = threshold(
     8,
     unit="halvings",
     low=1,
-    meaning="Halvings under the highest level it had.",
+    meaning="Halvings of the loss scale under the highest level it had. Raised, it is told later.",
     source="AMP starts at 65,536 and doubles every 2,000 good steps; healthy levels of one run lie within 2^5",
 )
 UNCHANGED = threshold(
     "update-underflow.unchanged",
     0.9,
     high=1.0,
-    meaning="Share of the weights that a step leaves as they were (median over the layers).",
+    meaning="Share of the weights that a step leaves as they were (median over the layers). Raised, only a worse "
+    "loss of updates is told.",
     source="bfloat16 has 8 bits: an update under 0.2 % of a weight is lost; in float32 shares are under 0.4 even at a "
     "rate that is a thousand times too low (measured)",
 )

@@ -42,7 +42,8 @@ EXCESS = threshold(
     unit="of the step",
     low=0.01,
     high=10.0,
-    meaning="How much longer than its peers' median the rank must take, as a share of the step; higher is quieter.",
+    meaning="Share of the step by which the rank takes longer than the median of its peers. Raised, small delays are "
+    "not told.",
     source="a shift of a tenth is what the literature on fail-slow calls slow; two processes on one busy host differ "
     "by up to that",
 )
@@ -51,7 +52,8 @@ STRETCHES = threshold(
     4,
     unit="windows",
     low=2,
-    meaning="Windows of 16 steps (256 later on) in a row in which it must be late; higher is quieter.",
+    meaning="Windows of 16 steps (256 later on) in a row in which the rank must be late. Raised, it is told later, "
+    "and short delays are not.",
     source="64 steps: a garbage collection, a checkpoint or a long batch are over by then",
 )
 BEHIND = threshold(
@@ -59,7 +61,8 @@ BEHIND = threshold(
     10,
     unit="steps",
     low=2,
-    meaning="Steps a rank must be behind, beside what it makes in three seconds; higher is quieter.",
+    meaning="Steps by which a rank is behind, beyond what it makes in three seconds. Raised, smaller gaps are not "
+    "told.",
     source="a collective in each step holds ranks within one step; clocks of hosts differ by under a second",
 )
 LASTS: Final = 1.0

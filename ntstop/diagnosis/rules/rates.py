@@ -43,21 +43,21 @@ ZERO_STEPS = threshold(
     50,
     unit="steps",
     low=1,
-    meaning="Steps at a rate of zero before it is said, and at least 2 % of the run so far.",
+    meaning="Steps at a rate of zero, and at least 2 % of the run so far. Raised, it is told later.",
     source="warm-ups start at zero for a step, linear decays end at it for one; 2 % keeps the end of long runs quiet",
 )
 LEAP = threshold(
     "lr-jump.factor",
     3.0,
     low=1.2,
-    meaning="How many times larger the rate must be than in the step before it.",
+    meaning="Times the rate of the step before that it leaps to. Raised, smaller leaps are not told.",
     source="linear warm-ups double at most after their first step; stepwise schedules change by up to 10, downwards",
 )
 LOGGED = threshold(
     "lr-jump.logged-factor",
     1.5,
     low=1.05,
-    meaning="How far the logged and the real rate must be apart, either way.",
+    meaning="Factor between the logged and the real rate, either way. Raised, smaller differences are not told.",
     source="a logged rate may be a step or a rounding off; mistakes (a world size, a batch size) are factors of 2 up",
 )
 ZERO_SHARE: Final = 0.02

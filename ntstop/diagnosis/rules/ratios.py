@@ -43,21 +43,24 @@ LEVEL_HIGH = threshold(
     "update-ratio-high.ratio",
     0.15,
     low=1e-3,
-    meaning="Share of the weights that a step moves, as the geometric mean of two samples.",
+    meaning="Share of the weights that a step moves, as the geometric mean of two samples. Raised, only larger steps "
+    "are told.",
     source="healthy runs lie at 1e-3 to 1e-2, in their first steps at up to 0.05; Adam at ten times its rate at 0.17",
 )
 LEVEL_HELD = threshold(
     "update-ratio-high.held-ratio",
     0.05,
     low=1e-3,
-    meaning="The same, where three samples in a row after the first 30 steps show it.",
+    meaning="Share of the weights that a step moves, in three samples in a row after the first 30 steps. Raised, "
+    "only larger steps are told.",
     source="after 30 steps healthy runs have come down to 0.01 (measured on small networks with Adam and SGD)",
 )
 LEVEL_LOW = threshold(
     "update-ratio-low.ratio",
     1e-5,
     high=1e-2,
-    meaning="Share of the weights that a step moves, under which 10,000 steps in one direction move 10 % of them.",
+    meaning="Share of the weights that a step moves, under which 10,000 steps in one direction move 10 % of them. "
+    "Raised, larger steps are told too.",
     source="healthy runs lie at 1e-3 to 1e-2, fine-tuning at 1e-5 and above",
 )
 HEALTHY: Final = 1e-3

@@ -53,7 +53,7 @@ JUMP = threshold(
     unit="of the descent",
     low=0.01,
     high=10.0,
-    meaning="How much of the descent so far must be lost, beyond the noise; higher is quieter.",
+    meaning="Share of the descent so far that must be lost, beyond the noise. Raised, small losses are not told.",
     source="a new data order moves the loss by its noise only; a lost optimizer state costs more than a tenth",
 )
 INTERVALS = threshold(
@@ -61,7 +61,8 @@ INTERVALS = threshold(
     3.0,
     unit="intervals",
     low=1.5,
-    meaning="Steps since the newest checkpoint, in units of the longest interval so far; higher is quieter.",
+    meaning="How long the newest checkpoint may be ago, in units of the longest interval between two so far. Raised, "
+    "it is told later.",
     source="one may fail or be skipped, and one may be on its way",
 )
 SIGMAS: Final = 5.0

@@ -29,7 +29,7 @@ SAMPLES = threshold(
     MIN_SAMPLES,
     unit="samples",
     low=2,
-    meaning="Samples in a row in which nothing moved before it is said.",
+    meaning="Samples in a row in which no parameter moved. Raised, it is told later.",
     source="a step or two may be skipped by loss scaling; the probe looks at steps 0, 1, 2, 4 and 8 of every run",
 )
 KIND = NOT_UPDATING.name
