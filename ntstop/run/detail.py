@@ -79,6 +79,11 @@ class DetailReader:
         return self._wanted is not None and self._wanted[1] <= x0 and self._wanted[2] >= x1 - LATER * (x1 - x0)
 
     @property
+    def is_reading(self) -> bool:
+        """Whether something that was asked for is on its way."""
+        return self._busy
+
+    @property
     def at_hand(self) -> Detail | None:
         """What was read last, and is kept still."""
         return self._detail

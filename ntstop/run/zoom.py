@@ -42,6 +42,11 @@ class Zoom:
         """Read nothing any more."""
         self._reader.close()
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether old steps are being read, and the curves will become finer."""
+        return self._reader.is_reading
+
     def window(
         self, state: RunState, process: ProcessState, name: str, x0: float, x1: float, columns: int, *,
         edges: bool = False,

@@ -72,6 +72,8 @@ class Facts:
     replay: Replay | None = None
     attempt: int = 0
     """0: the first."""
+    is_reading: bool = False
+    """Old steps are being read from the recording, for a view into them."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
         right.append(Part(f"{plain if ascii_only else glyph} PAUSED +{count(facts.behind)} steps", ink, 90))
     if facts.silent is not None and facts.silent > QUIET_SECONDS:
         right.append(Part(f"data {_age(facts.silent)} old", Ink.WARNING, 70))
+    if facts.is_reading:
+        right.append(Part(f"{'...' if ascii_only else '…'} reading old steps", Ink.STRONG, 65))
     right.append(Part(clip(facts.problem, 40), Ink.WARNING, 30))
     if facts.step is not None:
         total = f" / {count(facts.total)}" if facts.total else ""
@@ -187,6 +191,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         reason=beat.reason if beat else "",
         loss=loss.last_y if loss else None,
         replay=_replay(session.replay),
+        is_reading=session.zoom.is_reading,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,6 +121,22 @@ def test_the_next_look_comes_at_once_and_the_newest_wish_wins(long_run: Path) ->
     wait_until(lambda: reader.get(folders, 95_000, 95_100, STEPS) is not None, 20, 0.02, "the last one was read")
     reader.close()
     assert arrived.is_set()
+
+
+def test_a_stretch_that_is_on_its_way_is_said_to_be(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    going_on = threading.Event()
+    load = DetailReader._load
+
+    def held(*wanted: Any) -> Any:
+        going_on.wait(20)
+        return load(*wanted)
+
+    monkeypatch.setattr(DetailReader, "_load", held)
+    assert not session.zoom.is_reading
+    loss(session, 60_000, 60_200, 300)
+    assert session.zoom.is_reading
+    going_on.set()
+    wait_until(lambda: not session.zoom.is_reading, 20, 0.02, "it was read")
 
 
 def test_the_tail_of_a_live_run_is_not_read_again_for_every_step(long_run: Path) -> None:

@@ -15,6 +15,7 @@ from ntstop.tui.app import NtstopApp
 from ntstop.tui.screens.curves import CurvesScreen
 from ntstop.tui.screens.help import HelpScreen
 from ntstop.tui.widgets.grid import SMALLEST_CELL, geometry
+from ntstop.tui.widgets.loss import LossPane
 from ntstop_probe.wire import Record, Scalars, Steps, pack, unpack
 from tests.tui import feed
 from tests.tui.opened import Screen
@@ -226,6 +227,17 @@ async def test_two_runs_open_on_their_losses_with_names_signs_and_values() -> No
         traces = screen.curves.pane.grid.cells[0].spec.traces
         assert [trace.label for trace in traces] == ["run-a", "run-b"]
         assert len({trace.mark for trace in traces}) == len({trace.ink for trace in traces}) == 2
+
+
+async def test_the_overview_lays_the_losses_of_all_runs_over_each_other_and_other_panes_say_whose_they_are() -> None:
+    base = feed.training(1500)
+    async with opened(base, worse(base)) as screen:
+        colours = [trace.ink for trace in screen.curves.pane.grid.cells[0].spec.traces]
+        await screen.press("1")
+        await screen.shows("run-a", "run-b", "step time of run-a", "layers of run-a", "findings of run-a")
+        pane = screen.shown.query_one(LossPane)
+        await screen.until(lambda: len(pane.spec.traces) == 2, "both losses")
+        assert [trace.ink for trace in pane.spec.traces] == colours
 
 
 async def test_colours_and_signs_are_those_of_the_name_whatever_the_order() -> None:

@@ -101,6 +101,11 @@ def test_a_focused_title_is_marked_by_a_glyph() -> None:
     assert plain.rstrip().endswith("train 2.31 ─")
 
 
+def test_that_old_steps_are_being_read_is_said() -> None:
+    assert "… reading old steps" in status(Facts(title="run", state="live", step=3, is_reading=True), 100)
+    assert "reading" not in status(Facts(title="run", state="live", step=3), 100)
+
+
 def test_an_attempt_after_the_first_is_said() -> None:
     assert "attempt 3" in status(Facts(title="run", state="live", attempt=2), 100)
     assert "attempt" not in status(Facts(title="run", state="live"), 100)

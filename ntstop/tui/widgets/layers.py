@@ -12,7 +12,7 @@ from textual import events
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
-from ...text import clip, number
+from ...text import dotted, number
 from .. import bindings
 from ..raster.heat import HeatSpec, heat_box
 from ..raster.ink import Ink
@@ -23,9 +23,10 @@ from .pane import Pane, Value, value
 
 FIELD = "ratio"
 NOTE = "grad/param norm"
-HEALTHY = (1e-3, 1e-2)
+HEALTHY = (1e-3, 1e-1)
 """Gradient over parameter norm of a layer that learns. The update-to-parameter ratio is about a thousandth in a healthy
-run (Karpathy, "The spelled-out intro to neural networks: part 3"); the gradient ratio scatters a decade above it."""
+run (Karpathy, "The spelled-out intro to neural networks: part 3"); the gradient ratio of the demo scatters up to two
+decades above it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,7 @@ class LayersPane(Pane):
     NAME = "layers"
     HELP = (
         "The norm of the gradient over the norm of the parameter, layer by layer. Neutral is the healthy band from "
-        "1e-3 to 1e-2; below it a layer hardly learns, above it it may be thrown about. Arrows choose a row."
+        "1e-3 to 1e-1; below it a layer hardly learns, above it it may be thrown about. Arrows choose a row."
     )
     BINDINGS: ClassVar = bindings.LAYERS
 
@@ -137,12 +138,12 @@ class LayersPane(Pane):
         layers = self.heat.layers_at(self.heat.row) if self.heat.row is not None else []
         if layers:
             name = column.names[layers[0]] + ("" if len(layers) == 1 else f" … {len(layers)} layers")
-            return [value(column.value_of(layers), key=clip(name, 40, left=True))]
+            return [value(column.value_of(layers), key=dotted(name, 40))]
         worst = furthest(column)
         return [] if worst is None else [self._worst(column, worst)]
 
     def _worst(self, column: LayerColumn, layer: int) -> Value:
-        name = clip(column.names[layer], 18, left=True)
+        name = dotted(column.names[layer], 22)
         return (("furthest", Ink.DIM), (name, Ink.TEXT), (column.value_of([layer]), Ink.STRONG))
 
     def on_click(self, event: events.Click) -> None:
@@ -171,10 +172,12 @@ class LayersPane(Pane):
 
 
 def furthest(column: LayerColumn) -> int | None:
-    """The layer that is furthest from the healthy band, in decades; one that is not finite before all others."""
+    """The layer that is furthest from the healthy band, in decades: not finite before 0 before all others."""
     if column.nonfinite.any():
         return int(column.nonfinite.argmax())
-    known = np.isfinite(column.values) & (column.values > 0)
+    if (column.values == 0).any():
+        return int((column.values == 0).argmax())
+    known = np.isfinite(column.values)
     if not known.any():
         return None
     decades = np.log10(np.where(known, column.values, HEALTHY[0]))

@@ -11,9 +11,13 @@ from ...curves.smooth import SHARES, smoothed
 from ...run.names import evaluation_losses, train_losses
 from ...run.process import ProcessState
 from ...text import clip, count, number
+from ..colours import ColourBook
 from ..raster.ink import Ink, line
+from ..raster.labels import mark_of
 from ..raster.legend import value_at
-from ..raster.spec import ChartSpec, Trace
+from ..raster.spec import ChartSpec, Glyphs, Trace
+from ..styles.paint import glyphs_of
+from ..traces import chart_of, frame_of, trace_of
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
@@ -47,6 +51,18 @@ def loss_spec(look: Look, columns: int) -> ChartSpec:
     )
 
 
+def compared_spec(look: Look, book: ColourBook, columns: int, glyphs: Glyphs) -> ChartSpec:
+    """The training losses of several runs over each other, each in the colour and with the sign of its run."""
+    frame = frame_of(look, "step")
+    traces: list[Trace] = []
+    for lane in frame.lanes:
+        name = next(iter(train_losses(lane.process.series)), "")
+        place = book.of(lane.shown.name)
+        found = trace_of(frame, lane, name, columns, look.view.smoothing, line(place), band=False)
+        traces += [replace(trace, mark=mark_of(place, glyphs)) for trace in found if trace.kind == "line"]
+    return chart_of(frame, traces, log=look.view.log)
+
+
 def _smoothed(buckets: Buckets, view: StepView, name: str, ink: Ink, left: float, right: float) -> Trace:
     y = smoothed(buckets, view.smoothing, right - left)
     return Trace(
@@ -61,11 +77,13 @@ class LossPane(Pane):
     HELP = (
         "The loss at every optimizer step: a moving average over the band from the lowest to the highest value. "
         "Diamonds are losses on other data. A cross at the top is a NaN or Inf, where the line breaks. "
+        "Runs that were opened together lie over each other, without their bands. "
         "On the axis: ⚑ a checkpoint, ★ a note, ▲ and ✖ where a warning and a critical finding began."
     )
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, book: ColourBook, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.book = book
         self.chart = Chart()
         self.spec = ChartSpec()
         self.measured: list[float | None] = []
@@ -79,9 +97,10 @@ class LossPane(Pane):
     def gather(self, look: Look) -> None:
         """The window of each curve; at the cursor the values as they were measured."""
         process, view = look.process, look.view
-        spec = loss_spec(look, self.chart.dot_columns or 2)
+        columns, is_alone = self.chart.dot_columns or 2, len(look.runs) == 1
+        spec = loss_spec(look, columns) if is_alone else compared_spec(look, self.book, columns, glyphs_of(self.app))
         self.spec = replace(spec, gutter=self.chart.spec.gutter)
-        self.exact = view.cursor is not None
+        self.exact = view.cursor is not None and is_alone
         self.measured = [look.value_at(trace.label, view.cursor or 0.0) for trace in self.spec.traces]
         self.note = ", ".join((*_averaged(process), *_note(view, look.noted)))
 
@@ -95,12 +114,13 @@ class LossPane(Pane):
         keys = {"line": "--" if plain else "━━", "points": "@" if plain else "◆"}
         values: list[Value] = []
         for trace, measured in zip(self.spec.traces, self.measured, strict=True):
-            at = measured if self.exact else value_at(trace, None)
+            at = measured if self.exact else value_at(trace, self.spec.cursor_x)
             label = clip(trace.label, 20, left=True)
-            values.append(((keys[trace.kind], trace.ink), (label, Ink.TEXT), (number(at, 6), Ink.STRONG)))
+            values.append(((trace.mark or keys[trace.kind], trace.ink), (label, Ink.TEXT), (number(at, 6), Ink.STRONG)))
         bad = sum(int(trace.nonfinite.sum()) for trace in self.spec.traces if trace.nonfinite is not None)
         if bad:
-            values.insert(1, value(f"{'x' if plain else '✕'} {count(bad)}", Ink.NONFINITE))
+            is_alone = not any(trace.mark for trace in self.spec.traces)
+            values.insert(1 if is_alone else len(values), value(f"{'x' if plain else '✕'} {count(bad)}", Ink.NONFINITE))
         self.head(values, self.note)
         self.chart.show(self.spec)
 
