@@ -128,6 +128,7 @@ class Engine:
         steps of the newest seconds wait to be judged together."""
         for rank in self._ranks:
             self._settle(rank)
+        self._tell(self._across, "settled")
 
     def _settle(self, rank: _Rank) -> None:
         """Judge the steps that wait."""

@@ -10,7 +10,7 @@ import pytest
 from ntstop.diagnosis.engine import Engine
 from ntstop_probe import wire
 
-from .records import NAMES, Script, descent, diagnose, hello, kinds, layers, only, schema, weighty, wobble
+from .records import NAMES, Script, beat, descent, diagnose, hello, kinds, layers, only, schema, weighty, wobble
 from .test_rules_performance import timed, usual
 
 Records = list[wire.Record]
@@ -46,7 +46,8 @@ def paced(late: Callable[[int, int], float], world: int = 4, steps: int = 480) -
             seconds = usual(step + 7 * rank)
             return {**seconds, "data": seconds["data"] + mine, "backward": seconds["backward"] + worst - mine}
 
-        runs.append(of(rank, timed(phases, steps, workers=2).records, world))
+        script = timed(phases, steps, workers=2, between=lambda step, t: [beat(t, step)])
+        runs.append(of(rank, script.records, world))
     return runs
 
 
@@ -57,6 +58,23 @@ def test_rank_that_the_others_wait_for_is_named_with_its_phase(world: int, order
     finding = only(together(ranks, order=order), "straggler")
     assert (finding.rank, finding.where, finding.severity) == (1, "data", "warning")
     assert abs(finding.first_step - 200) <= 32 and "30 ms longer than its peers" in finding.symptom
+
+
+def test_ranks_that_are_there_are_compared_when_others_are_missing() -> None:
+    ranks = paced(lambda rank, step: 0.03 if rank == 1 and step >= 200 else 0.0, 4)
+    engine = together(ranks[:3], order="one after the other")
+    assert "straggler" not in kinds(engine), "the fourth may still come"
+    engine.settle()
+    finding = only(engine, "straggler")
+    assert finding.rank == 1 and abs(finding.first_step - 200) <= 32
+    assert "3 of 4 ranks" in finding.claim.open_questions[-1]
+
+
+def test_ranks_go_on_to_be_compared_after_one_has_died() -> None:
+    ranks = paced(lambda rank, step: 0.03 if rank == 1 and step >= 500 else 0.0, 4, steps=960)
+    engine = together([*ranks[:3], ranks[3][: len(ranks[3]) // 4]])
+    engine.settle()
+    assert only(engine, "straggler").rank == 1
 
 
 def test_ranks_that_are_late_in_turn_and_ranks_alike_raise_nothing() -> None:

@@ -92,6 +92,9 @@ class RunRule:
     def heartbeat(self, context: Context, beat: wire.Heartbeat) -> None:
         """Once a second, of each rank."""
 
+    def settled(self) -> None:
+        """Everything that has been recorded by now is told, of every rank that there is."""
+
 
 def across(kind: type[RunRule]) -> type[RunRule]:
     """Class decorator: the engine runs this rule once for the whole run."""

@@ -80,6 +80,47 @@ def named(context: Context) -> str:
     return f"rank {context.rank}" if context.rank is not None else "a rank"
 
 
+SILENT: Final = 30.0
+"""Seconds without a heartbeat, while others beat, after which a rank is not waited for."""
+
+
+class PeersRule(RunRule):
+    """Base of what compares a step of all ranks: it knows how many of them there are to be waited for.
+
+    That is all of the run's, until everything recorded is read; then those that still beat: a rank may have died, or
+    its node's recording may not be here.
+    """
+
+    def __init__(self, book: Book, ranks: Sequence[Context]) -> None:
+        super().__init__(book, ranks)
+        self._heard: dict[int, float] = {}
+        """Unix seconds of the newest heartbeat, by writer."""
+        self.there: int | None = None
+        """Ranks that beat; None before everything was read, and with fewer than two."""
+
+    def heartbeat(self, context: Context, beat: wire.Heartbeat) -> None:
+        self._heard[context.writer] = beat.wall
+
+    def settled(self) -> None:
+        newest = max(self._heard.values(), default=0.0)
+        there = sum(newest - wall <= SILENT for wall in self._heard.values())
+        self.there = there if there >= 2 else None
+        if self.missing:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Compare what waited for ranks that are not there."""
+
+    @property
+    def missing(self) -> bool:
+        """Whether ranks of the run are not there."""
+        return self.there is not None and any(world(known) > self.there for known in self.ranks)
+
+    def awaited(self, context: Context) -> int:
+        """Ranks whose readings of a step belong together."""
+        return world(context) if self.there is None else min(world(context), self.there)
+
+
 MANY_PEERS = 16
 """From so many ranks on the median of all stands for that of the others: one among them does not move it."""
 
@@ -91,7 +132,7 @@ def _middle(locals_: list[Local]) -> tuple[float, float, float]:
 
 
 @across
-class StragglerRule(RunRule):
+class StragglerRule(PeersRule):
     """straggler."""
 
     def __init__(self, book: Book, ranks: Sequence[Context]) -> None:
@@ -131,7 +172,14 @@ class StragglerRule(RunRule):
         local = Local(parts[0][5], parts[-1][6], count, total, data, forward)
         parts.clear()
         self._windows.add(window, context.writer, local)
-        both = self._windows.complete(window, world(context))
+        self._judge(window, self.awaited(context))
+
+    def catch_up(self) -> None:
+        for window in self._windows:
+            self._judge(window, self.there or 0)
+
+    def _judge(self, window: int, ranks: int) -> None:
+        both = self._windows.complete(window, ranks)
         if both is not None:
             middle = _middle(list(both.values())) if len(both) >= MANY_PEERS else None
             for known in self.ranks:
@@ -212,7 +260,10 @@ class StragglerRule(RunRule):
                     "estimated",
                 ),
             ],
-            open_questions=["Is it always on the same host or GPU?"],
+            open_questions=[
+                "Is it always on the same host or GPU?",
+                *([f"Only {self.there} of {world(context)} ranks are heard: are others later?"] * self.missing),
+            ],
         )
         return context.open(
             "straggler",

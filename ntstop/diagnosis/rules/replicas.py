@@ -12,8 +12,8 @@ from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
 from ..detectors.peers import Gathered, spread, taken
 from ..finding import Book, Claim, Evidence, Finding
-from .base import RunRule, across
-from .ranks import AREA, named, world
+from .base import across
+from .ranks import AREA, PeersRule, named, world
 
 DIVERGENCE = kind(
     "rank-divergence",
@@ -31,7 +31,7 @@ READINGS: Final = 3
 
 
 @across
-class ReplicaRule(RunRule):
+class ReplicaRule(PeersRule):
     """rank-divergence: by gradient norms, and by the parameters themselves."""
 
     def __init__(self, book: Book, ranks: Sequence[Context]) -> None:
@@ -43,8 +43,7 @@ class ReplicaRule(RunRule):
         self._finding: Finding | None = None
 
     def steps(self, context: Context, block: StepBlock) -> None:
-        ranks = world(context)
-        if ranks < 2 or self._finding is not None or block.grad_norm is None:
+        if world(context) < 2 or self._finding is not None or block.grad_norm is None:
             return
         norms = block.grad_norm
         ordinals = np.arange(block.ordinal, block.ordinal + block.count)
@@ -54,21 +53,34 @@ class ReplicaRule(RunRule):
                 continue
             key = block.ordinal + index
             self._norms.add(key, context.writer, (block.x[index], norm))
-            known = self._norms.complete(key, ranks)
-            if known is not None:
-                values = {writer: norm for writer, (_, norm) in known.items()}
-                self._look("grad_norm", block.x[index], spread(list(values.values())), "gradient norm", values, 8)
+            self._compare_norms(key, self.awaited(context))
+
+    def catch_up(self) -> None:
+        for key in self._norms:
+            self._compare_norms(key, self.there or 0)
+        for key in self._layers:
+            self._compare_layers(key, self.there or 0)
+
+    def _compare_norms(self, key: int, ranks: int) -> None:
+        known = self._norms.complete(key, ranks)
+        if known is not None:
+            values = {writer: norm for writer, (_, norm) in known.items()}
+            x = next(x for x, _ in known.values())
+            self._look("grad_norm", x, spread(list(values.values())), "gradient norm", values, 8)
 
     def layers(self, context: Context, sample: LayerSample) -> None:
-        ranks = world(context)
-        if ranks < 2 or self._finding is not None or "param_norm" not in sample.columns:
+        if world(context) < 2 or self._finding is not None or "param_norm" not in sample.columns:
             return
         if any(shards > 1 for shards in sample.schema.shards):
             return
         self._layers.add(sample.ordinal, context.writer, sample)
-        known = self._layers.complete(sample.ordinal, ranks)
+        self._compare_layers(sample.ordinal, self.awaited(context))
+
+    def _compare_layers(self, ordinal: int, ranks: int) -> None:
+        known = self._layers.complete(ordinal, ranks)
         if known is None or len({tuple(item.schema.names) for item in known.values()}) > 1:
             return
+        sample = next(iter(known.values()))
         table = {writer: item.columns["param_norm"] for writer, item in known.items()}
         worst, where, values = 0.0, "", {}
         for index, name in enumerate(sample.schema.names):
