@@ -136,6 +136,11 @@ def test_stopped_process_is_a_stall_of_the_host_even_when_it_was_in_data() -> No
     assert "did not run" in finding.symptom
 
 
+def test_a_process_that_loads_its_checkpoint_with_the_lock_held_was_not_stopped() -> None:
+    script = Script().add(hello(), schema()).waits(5, "start").stopped(90, "start").steps(descent(400)[:50])
+    assert kinds(diagnose(script.records)) == []
+
+
 def test_second_stall_is_a_finding_of_its_own() -> None:
     script = start().waits(30, "data").steps(descent(400)[50:100]).waits(60, "backward")
     stalls = [finding for finding in diagnose(script.records).findings if finding.kind == "stall"]

@@ -122,7 +122,8 @@ class StallRule(Rule):
             self._resolve("training ended")
         kind = CLASSES.get(heartbeat.phase)
         threshold = self._times.threshold(heartbeat.phase, heartbeat.ordinal)
-        if gap > max(BEAT_GAP, threshold if self.context.steps else 0.0):
+        # In the first steps checkpoints are unpickled and kernels compiled, with the interpreter's lock held.
+        if gap > max(BEAT_GAP, threshold):
             self._stopped(heartbeat, gap)
             return
         if self._finding is not None:
