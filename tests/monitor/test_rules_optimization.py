@@ -264,12 +264,18 @@ def test_validation_and_training_that_rise_together_are_a_divergence_and_no_over
     ("train", "evaluations"),
     [
         ([*flat(0.30, 360)], [0.29] * 6 + [0.35] * 3),
-        ([*flat(0.30, 240), *flat(0.313, 120)], [0.29] * 6 + [0.36, 0.34, 0.325]),
+        ([*flat(0.30, 240), *flat(0.313, 120)], [0.29] * 6 + [0.36, 0.34, 0.32]),
     ],
     ids=["training does not rise", "it comes back"],
 )
 def test_validation_alone_or_on_its_way_back_is_no_divergence(train: list[float], evaluations: list[float]) -> None:
     assert "divergence" not in kinds(evaluated(train, evaluations))
+
+
+def test_validation_that_heals_halfway_and_stays_there_is_a_divergence() -> None:
+    train, healing = [*flat(0.30, 240), *flat(0.313, 320)], [0.9, 0.5, 0.40, 0.36, 0.34, 0.335]
+    assert "divergence" not in kinds(evaluated(train, [0.29] * 6 + healing[:4]))
+    assert "divergence" in kinds(evaluated(train, [0.29] * 6 + healing))
 
 
 def test_a_height_that_the_loss_came_back_from_is_a_note_until_it_stays_longer() -> None:

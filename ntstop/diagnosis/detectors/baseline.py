@@ -17,12 +17,17 @@ SIZE = 64
 REFRESH = 16
 """New points before level and spread are computed again: two medians of 64 cost as much as 60 appends. While there are
 fewer points, a quarter of them: the first ones, of a steep descent, must not stand for what comes."""
+YOUNG = 16
+"""Points of which the level is the median until the ring is full: in the descent of a young run more of them lie too
+far back, and would hide a rise."""
 DIFF_TO_SIGMA = 1.4826 / math.sqrt(2.0)
 """Median absolute step between neighbours, of independent normal noise, to the standard deviation of one point."""
 
 
 class Baseline:
-    """`level` (median) and `spread` (one sigma) of the last `SIZE` points, both in the unit of the points."""
+    """`level` (median) and `spread` (one sigma) of the last `SIZE` points, both in the unit of the points.
+
+    The level is that of the last `YOUNG` while there are fewer points."""
 
     def __init__(self) -> None:
         self._ring: deque[float] = deque(maxlen=SIZE)
@@ -72,7 +77,7 @@ class Baseline:
 
     def _refresh(self) -> None:
         self._stale = 0
-        self.level = median(self._ring)
         points = list(self._ring)
+        self.level = median(points if len(points) == SIZE else points[-YOUNG:])
         steps = [abs(second - first) for first, second in itertools.pairwise(points)]
         self.spread = DIFF_TO_SIGMA * median(steps) if steps else 0.0

@@ -43,6 +43,11 @@ EARLY_RISE = 1.5
 EARLY_AREA = 5.0
 """While the noise is not known: 5 points in a row half over the start, e-fold on average, and not coming down. A first
 step that overshoots comes down at once."""
+WARMING_AREA = EARLY_RUN * math.log(2.0)
+"""While the rate still rises from nearly nothing no first step overshoots: twice the start on average is enough."""
+EARLY_SMOOTH = 1 / 3
+"""Nor is it a matter of batches: half of the steps between these points are at most so large a share of their height
+(all in logs). Tasks in turn, of which the first was an easy one, jump about as far as they are high."""
 BELOW_COUNT = 32
 """Points in a row under that line after which it is over."""
 EXPLOSION = threshold(
@@ -118,12 +123,14 @@ class DivergenceDetector:
         self._exploding.clear()
         self._fallen.clear()
 
-    def add(self, x: int, y: float) -> Divergence | None:
-        """The divergence that began or ended with this point, else None."""
+    def add(self, x: int, y: float, *, warming: bool = False) -> Divergence | None:
+        """The divergence that began or ended with this point, else None.
+
+        `warming`: the learning rate is rising to its first peak."""
         if self._positive and y <= 0:
             self._positive = False
             self._draw_fallen_line()
-        early = self._learn(x, y) if len(self._first) < LEARN_NOISE else None
+        early = self._learn(x, y, warming) if len(self._first) < LEARN_NOISE else None
         found = early or self._explosion(x, y) or self._above_start(x, y) or self._fall(x, y)
         current = self.current
         if current is None or (found is not None and current.how == "fallen" and found.how != "fallen"):
@@ -156,7 +163,7 @@ class DivergenceDetector:
     def extend(self, x: Sequence[int], y: NDArray[np.float64]) -> None:
         """Take in points that are `calm`, exactly as `add` would one by one."""
         self._above.extend([None] * min(len(y), WINDOW))
-        self._fallen.extend(len(y))
+        self._fallen.extend(y)
         self._steep.clear()
         self._area = 0.0
         self._early_x = None
@@ -186,7 +193,7 @@ class DivergenceDetector:
         self._over_line = self._fallen_line if divergence.how == "fallen" else known
         return divergence
 
-    def _learn(self, x: int, y: float) -> Divergence | None:
+    def _learn(self, x: int, y: float, warming: bool) -> Divergence | None:
         """The initial loss from the first points, the line above it once the noise is known."""
         self._first.append((x, y))
         values = [value for _, value in self._first]
@@ -201,9 +208,11 @@ class DivergenceDetector:
             self._above.extend(above[:-1])
             self._early_x = next((point[0] for point in above if point is not None), None)
             return None
-        return self._early() if self._positive and len(values) > EARLY_RUN else None
+        return (
+            self._early(WARMING_AREA if warming else EARLY_AREA) if self._positive and len(values) > EARLY_RUN else None
+        )
 
-    def _early(self) -> Divergence | None:
+    def _early(self, area: float) -> Divergence | None:
         """Far above the start before the noise is known."""
         run = self._first[-EARLY_RUN:]
         while len(run) < len(self._first) and self._first[-len(run) - 1][1] > EARLY_RISE * self._initial:
@@ -211,7 +220,9 @@ class DivergenceDetector:
         values = [value for _, value in run]
         if min(values) <= EARLY_RISE * self._initial or values[-1] < median(values):
             return None
-        if sum(math.log(value / self._initial) for value in values) < EARLY_AREA:
+        height = sum(math.log(value / self._initial) for value in values)
+        step = median(abs(math.log(second / first)) for first, second in pairwise(values))
+        if height < area or step > EARLY_SMOOTH * height / len(values):
             return None
         x, level = run[-1][0], median(values)
         return Divergence("above-start", run[0][0], self._initial, self._first[0][0], level, x)
@@ -257,8 +268,8 @@ class DivergenceDetector:
 
     def _fall(self, x: int, y: float) -> Divergence | None:
         """Back over half of its descent, and staying there."""
-        first_x = self._fallen.add(x, y > self._fallen_line)
-        if first_x is None:
+        first_x = self._fallen.add(x, y, self._fallen_line)
+        if first_x is None or self._fallen.coming_back(self._lowest):
             return None
         level = median(self._recent)
         return Divergence("fallen", first_x, self._lowest, self._lowest_x, level, x)

@@ -12,8 +12,9 @@ RISE = 0.10
 RUN = 3
 """3 evaluations in a row lie 10 % over the best one. Of 140 healthy AlgoPerf runs 7 have that together with a higher
 training loss; all but the planned restarts come back from it, which is looked at too."""
-COMING_BACK = 0.25
-"""The last of them lies a quarter of the first one's rise under it: it is on its way back."""
+COMING_BACK = 0.5
+"""The last of them has lost half of the rise that the first of these three had: it is on its way back. Measured: from a
+quarter to 0.6 no healthy run is called, and at a quarter one that is lost is called a twentieth of the run later."""
 TRAINING_RISE = 0.03
 """The training loss over the same steps must have risen as well, or it is overfitting (or another validation set)."""
 
@@ -38,7 +39,7 @@ class EvaluationWatch:
         self._best_x: int | None = None
         self._newest: deque[float] = deque(maxlen=RUN)
         self._good_x = 0
-        self._first: tuple[int, float] | None = None
+        self._first_x: int | None = None
         self._high = 0
 
     @property
@@ -58,14 +59,14 @@ class EvaluationWatch:
         if self._best_x is None or level < self._best:
             self._best, self._best_x = level, x
         if y <= self._best * (1 + RISE) or self._best <= 0:
-            self._good_x, self._first, self._high = x, None, 0
+            self._good_x, self._first_x, self._high = x, None, 0
             return None
-        self._first = self._first or (x, y)
+        self._first_x = x if self._first_x is None else self._first_x
         self._high += 1
-        first_x, first = self._first
-        if self._high < RUN or y < first - COMING_BACK * (first - self._best):
+        # A spike that heals halfway and stays there is told when it has stopped healing.
+        if self._high < RUN or y < self._newest[0] - COMING_BACK * (self._newest[0] - self._best):
             return None
-        return Worse(self._best, self._best_x, self._good_x, first_x, y, x)
+        return Worse(self._best, self._best_x, self._good_x, self._first_x, y, x)
 
 
 def training_rose(levels: Levels, worse: Worse) -> tuple[float, float] | None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..thresholds import threshold
 
@@ -22,6 +26,11 @@ HIGH = 11
 BEFORE = 36
 BEFORE_SHARE = 0.25
 """And at most a quarter of the 36 points before them: noise that is as wide as the descent is over it half the time."""
+BEFORE_NOW = 0.5
+"""And at most half of them over the line of now, which may have come down since."""
+COMING_BACK = 0.25
+"""While the later half of the 12 points lies lower than the first by this share of its height, it is on its way back: a
+spike that heals is no loss that is lost."""
 LEAST = math.log(1.25)
 """A descent of less is none that can be lost (positive losses); the same 25 % over which a spike begins."""
 
@@ -39,27 +48,37 @@ def line(initial: float, lowest: float, share: float, *, logs: bool) -> float:
 
 @dataclass(slots=True)
 class FallenDetector:
-    """Feed it whether each point is over the line of its time."""
+    """Feed it each point and the line of its time."""
 
-    _flags: deque[int | None] = field(default_factory=lambda: deque(maxlen=RUN + BEFORE))
-    """The step of each point over the line, None for one under it."""
+    _points: deque[tuple[int | None, float]] = field(default_factory=lambda: deque(maxlen=RUN + BEFORE))
+    """The step of each point over the line of its time, None for one under it; and its loss."""
 
-    def add(self, x: int, high: bool) -> int | None:
+    def add(self, x: int, y: float, line: float) -> int | None:
         """The step at which the loss rose over the line when it has stayed there, else None."""
-        self._flags.append(x if high else None)
-        if not high or len(self._flags) < RUN + HIGH:
+        high = y > line
+        self._points.append((x if high else None, y))
+        if not high or len(self._points) < RUN + HIGH:
             return None
-        flags = list(self._flags)
-        late, before = flags[-RUN:], flags[:-RUN]
-        known = [at for at in late if at is not None]
-        if len(known) < HIGH or sum(at is not None for at in before) > BEFORE_SHARE * len(before):
+        points = list(self._points)
+        known = [(at, value) for at, value in points[-RUN:] if at is not None]
+        before = points[:-RUN]
+        if len(known) < HIGH or sum(at is not None for at, _ in before) > BEFORE_SHARE * len(before):
             return None
-        return known[0]
+        # A lucky stretch draws a line under which the curve has never been for long.
+        if sum(value > line for _, value in before) > BEFORE_NOW * len(before):
+            return None
+        return known[0][0]
 
-    def extend(self, count: int) -> None:
-        """`count` points under the line."""
-        self._flags.extend([None] * min(count, RUN + BEFORE))
+    def coming_back(self, level: float) -> bool:
+        """Whether the last points are falling back to `level`, from which they rose."""
+        late = [value for _, value in self._points][-RUN:]
+        first, later = median(late[: RUN // 2]), median(late[RUN // 2 :])
+        return later - level < (1 - COMING_BACK) * (first - level)
+
+    def extend(self, y: NDArray[np.float64]) -> None:
+        """Points under the line of their time."""
+        self._points.extend((None, value) for value in y[-RUN - BEFORE :].tolist())
 
     def clear(self) -> None:
         """What comes is measured against itself."""
-        self._flags.clear()
+        self._points.clear()

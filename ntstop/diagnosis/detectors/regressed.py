@@ -11,12 +11,13 @@ from .levels import Block, Levels, lowest, pooled
 
 POINTS = 32
 """A curve of fewer points is too short for "stuck"."""
-STRETCHES = ((1 / 8, 24, 1.0), (1 / 25, 40, 1.0))
+STRETCHES = ((1 / 8, 24, 1.0, 1.0), (1 / 25, 40, 1.0, 2.0), (1 / 4, 12, 1.25, 2.0))
 """Late stretches that are looked at: a share of the run, at least so many points, and how many times the usual errors
-they must lie over the best. 1/25 leaves a fifth of the 5 % of a run within which it should be told. Excursions of
-healthy runs that came back by themselves lasted 30 points at most without coming down (wmt_glu_tanh, AlgoPerf logs); 24
-are enough only while that is an eighth of the run."""
-GRADUAL = (1 / 25, 16, 1.25)
+and the usual rise they must lie over the best: what is small must be seen for longer, as the hills of an epoch are.
+1/25 leaves a fifth of the 5 % of a run within which it should be told. Excursions of healthy runs that came back by
+themselves lasted 30 points at most without coming down (wmt_glu_tanh, AlgoPerf logs); 24 are enough only while that is
+an eighth of the run, 12 while it is a quarter."""
+GRADUAL = (1 / 25, 16, 1.25, 2.0)
 """And this one where there is no spike: every healthy excursion of 12 to 24 points began with one."""
 RISE = threshold(
     "divergence.rise",
@@ -63,9 +64,9 @@ def regressed(
     if levels.count < POINTS:
         return None
     blocks = levels.blocks
-    for share, points, strict in STRETCHES if sudden else (*STRETCHES, GRADUAL):
+    for share, points, strict, high in STRETCHES if sudden else (*STRETCHES, GRADUAL):
         late = max(math.ceil(share * len(blocks)), math.ceil(points / levels.size), 4)
-        found = _stuck(blocks, late, levels.origin, initial, least, strict * errors)
+        found = _stuck(blocks, late, levels.origin, initial, high * least, strict * errors)
         if found is not None:
             return found
     return None

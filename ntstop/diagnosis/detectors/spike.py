@@ -35,6 +35,11 @@ HIGH_RISE = threshold(
     low=0.01,
     high=100.0,
 )
+WARMING = 0.5
+"""Share of `HIGH_Z` that is enough while the rate rises to its first peak. Nothing planned makes a loss rise then, and
+five points in a row at five sigmas are no noise either; the ten are for what happens at a rate that is settled."""
+WARMING_RUN = 2
+"""And two points do then, in place of three, when they rise as far together as five just high ones."""
 HIGH_RUN = 5
 SHORT_RUN = 3
 """Three points in a row are enough when they rise together as far as five just high ones."""
@@ -84,6 +89,7 @@ class SpikeDetector:
 
     def __init__(self, z: float = HIGH_Z.value, rise: float = HIGH_RISE.value, linger: int = int(LINGER.value)) -> None:
         self._z, self._rise, self._linger = z, math.log1p(rise), linger
+        self._warming = False
         self._seen = 0
         self._ended = -math.inf
         """How many points had been seen when the last spike was over."""
@@ -122,9 +128,13 @@ class SpikeDetector:
             ended.state = "recovered"
         return ended
 
-    def add(self, x: int, y: float) -> Spike | None:
-        """The spike that opened or changed its state with this finite point, else None."""
+    def add(self, x: int, y: float, *, warming: bool = False) -> Spike | None:
+        """The spike that opened or changed its state with this finite point, else None.
+
+        `warming`: the learning rate is rising to its first peak."""
         self._seen += 1
+        if warming != self._warming:
+            self._warming, self._fast = warming, -math.inf
         if self._logs and y <= 0:
             return self._go_linear(x, y)
         if y <= self._fast and self.spike is None and not self._run:
@@ -154,7 +164,7 @@ class SpikeDetector:
         if number >= HIGH_RUN or not self._logs:
             return number >= HIGH_RUN
         area = sum(pending - self._baseline.level for _, _, pending in self._run) / (HIGH_RUN * self._rise)
-        return area >= STEEP or (number >= SHORT_RUN and area >= 1.0)
+        return area >= STEEP or (number >= (WARMING_RUN if self._warming else SHORT_RUN) and area >= 1.0)
 
     def extend(self, x: Sequence[int], y: NDArray[np.float64]) -> int:
         """Take in finite points from the first on for as long as all are ordinary, exactly as `add` would one by one.
@@ -186,7 +196,7 @@ class SpikeDetector:
 
     def _bound(self, spread: float) -> float:
         """How far over the level a point must be to be high."""
-        bound = self._z * spread
+        bound = self._z * spread * (WARMING if self._warming else 1.0)
         return max(bound, self._rise) if self._logs else bound
 
     def _limit(self, level: float, spread: float) -> float:

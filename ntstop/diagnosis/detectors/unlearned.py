@@ -9,7 +9,9 @@ from ..thresholds import threshold
 from .chance import levels_of_k, near
 from .levels import Levels, lowest, pooled
 
-WORSE_POINTS = 32
+WORSE_POINTS = 24
+LEAST_POINTS = 16
+"""Points under which nothing is said at all."""
 WORSE_RATIO = 0.01
 WORSE_Z = threshold(
     "never-learned.z",
@@ -31,6 +33,11 @@ FLAT_STEPS = threshold(
 )
 FLAT_POINTS = 24
 """And so many points after the first half of them, where not every step is logged."""
+LONG = 3.0
+LONG_POINTS = 12
+"""Half as many are enough after three times as many steps: in a log of every hundredth one they take long to come."""
+EARLY_POINTS = 8
+"""Points whose mean is where the loss began, when the first one is within the noise of it: that is a batch by luck."""
 FLAT_RATIO = 0.01
 """No eighth of the run is 1 % under the initial loss."""
 GUESS = 0.02
@@ -65,7 +72,7 @@ def unlearned(
 ) -> Unlearned | None:
     """What is known once the curve is as good as where it started, for losses that stay positive."""
     blocks = levels.blocks
-    if levels.count < WORSE_POINTS or len(blocks) < 16 or blocks[0].x0 > JOINED or not NOTHING < initial < math.inf:
+    if levels.count < LEAST_POINTS or len(blocks) < 16 or blocks[0].x0 > JOINED or not NOTHING < initial < math.inf:
         return None
     quarter, eighth = len(blocks) // 4, max(1, len(blocks) // 8)
     late_mean, late_variance, _ = pooled(blocks[-quarter:])
@@ -76,13 +83,15 @@ def unlearned(
         return None
     found = Unlearned(initial, blocks[0].x0, level, best, blocks[-1].x1, levels.count)
     worse = level - initial
-    if worse > WORSE_RATIO * initial and worse > z * math.sqrt(late_variance):
+    if levels.count >= WORSE_POINTS and worse > WORSE_RATIO * initial and worse > z * math.sqrt(late_variance):
         return found
-    patience = max(steps, FLAT_SHARE * (total_steps or 0))
-    if found.last_x - found.initial_x < patience or best <= (1 - FLAT_RATIO) * _guess(initial):
+    early = pooled(blocks[: math.ceil(EARLY_POINTS / levels.size)])[0] + levels.origin
+    began = early if initial - early <= z * math.sqrt(late_variance) else initial
+    patience, steps_seen = max(steps, FLAT_SHARE * (total_steps or 0)), found.last_x - found.initial_x
+    if steps_seen < patience or best <= (1 - FLAT_RATIO) * _guess(began):
         return None
     later = sum(block.count for block in blocks if block.x0 >= found.initial_x + patience / 2)
-    return found if later >= FLAT_POINTS else None
+    return found if later >= (LONG_POINTS if steps_seen >= LONG * patience else FLAT_POINTS) else None
 
 
 def _guess(initial: float) -> float:

@@ -164,9 +164,10 @@ class LossCurveRule(Rule):
         if loss is None or not math.isfinite(loss):
             return
         self._signs[loss > 0] += 1
-        if (excursion := self._spike.add(x, loss)) is not None:
+        warming = self.context.rate.warming
+        if (excursion := self._spike.add(x, loss, warming=warming)) is not None:
             self._tell_spike(excursion)
-        if (divergence := self._divergence.add(x, loss)) is not None:
+        if (divergence := self._divergence.add(x, loss, warming=warming)) is not None:
             self._tell_divergence(divergence)
         if (same := self._constant.add(x, loss)) is not None:
             self._tell_constant(same)
