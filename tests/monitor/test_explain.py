@@ -143,6 +143,13 @@ def test_every_kind_that_a_rule_opens_can_be_explained() -> None:
     assert {threshold.kind for threshold in REGISTRY.values()} <= KINDS.keys()
 
 
+def test_every_threshold_says_what_it_is_and_what_happens_when_it_is_raised() -> None:
+    rules.load()
+    for known in REGISTRY.values():
+        what, raised, then = known.meaning.partition(". Raised, ")
+        assert raised and what[0].isupper() and then.endswith(".") and known.source, known.name
+
+
 def test_what_is_declared_is_one_of_the_interface() -> None:
     rules.load()
     assert KINDS.keys() <= DESIGN

@@ -24,7 +24,7 @@ DIFF_TO_SIGMA = 1.4826 / math.sqrt(2)
 ABOVE_RATIO = threshold(
     "divergence.above-start",
     0.15,
-    meaning="share of the initial loss by which the loss must lie over it; higher is quieter",
+    meaning="Share of the initial loss by which the loss must lie over it. Raised, only larger losses are told.",
     source="measured: no level of a healthy AlgoPerf run lies more than 5 % over its start",
     low=0.0,
     high=10.0,
@@ -53,7 +53,7 @@ BELOW_COUNT = 32
 EXPLOSION = threshold(
     "divergence.explosion",
     10.0,
-    meaning="how many times over its lowest level two rising points are an explosion; higher is quieter",
+    meaning="Times its lowest level at which two rising points are an explosion. Raised, explosions are told later.",
     source="measured: in the AlgoPerf runs that end in Inf it comes three steps before Inf",
     low=2.0,
     high=1e6,

@@ -22,7 +22,8 @@ GRADUAL = (1 / 25, 16, 1.25, 2.0)
 RISE = threshold(
     "divergence.rise",
     0.05,
-    meaning="share of its best level by which the loss must have risen to be called fallen back; higher is quieter",
+    meaning="Share of its best level by which the loss must have risen to be called fallen back. Raised, small rises "
+    "are not told.",
     source="measured: no healthy AlgoPerf run rises at all under the other conditions, from 4 standard errors on; the "
     "stuck ones rose 12 %",
     low=0.001,
@@ -34,7 +35,8 @@ Z = threshold(
     "divergence.errors",
     4.0,
     unit="standard errors",
-    meaning="how far the late stretch must lie over the best eighth of the run; higher is quieter",
+    meaning="Standard errors by which the late stretch must lie over the best one. Raised, small and noisy rises are "
+    "not told.",
     source="measured: from 4 to 6 no healthy AlgoPerf run is called, at 3 one of 140 is; at 5 one stuck run is missed",
     low=2.0,
     high=100.0,

@@ -21,7 +21,8 @@ HIGH_Z = threshold(
     "loss-spike.z",
     10.0,
     unit="spreads",
-    meaning="how far over the frozen baseline a point must lie to be high; higher is quieter",
+    meaning="Spreads of the usual noise by which a point must lie over the level to be high. Raised, small spikes "
+    "are not told.",
     source="measured: with 25 % and 5 in a row it fired on 4.3 % of 801 healthy public runs, most of those at restarts "
     "of the learning rate, which are quiet here",
     low=2.0,
@@ -30,7 +31,7 @@ HIGH_Z = threshold(
 HIGH_RISE = threshold(
     "loss-spike.rise",
     0.25,
-    meaning="share of the baseline by which a point must lie over it to be high; higher is quieter",
+    meaning="Share of the usual level by which a point must lie over it to be high. Raised, small spikes are not told.",
     source="the same measurement",
     low=0.01,
     high=100.0,
@@ -54,7 +55,8 @@ LINGER = threshold(
     "loss-spike.linger",
     40.0,
     unit="points",
-    meaning="points after which a spike that is not over is called lingering, a warning; higher is quieter",
+    meaning="Points after which a spike that is not over is lingering, a warning. Raised, longer spikes are notes "
+    "only.",
     source="measured: the longest spikes of healthy AlgoPerf runs that came back took 22 to 28 points; from 36 to 64 "
     "nothing changes",
     low=5.0,

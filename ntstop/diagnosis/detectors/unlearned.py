@@ -17,7 +17,8 @@ WORSE_Z = threshold(
     "never-learned.z",
     4.0,
     unit="sigma of one point",
-    meaning="how far over the initial loss the last quarter must lie to have gone the wrong way; higher is quieter",
+    meaning="Spreads of one point by which the last quarter must lie over the initial loss to have gone the wrong "
+    "way. Raised, small rises are not told.",
     source="measured: 14 and more for the AlgoPerf runs that never learned, at most 2 for a healthy one, from 24 "
     "points on; the initial loss is little more than one point itself",
     low=1.0,
@@ -27,7 +28,7 @@ FLAT_STEPS = threshold(
     "never-learned.steps",
     500,
     unit="steps",
-    meaning="steps without any descent after which the loss is called never learned; higher is quieter",
+    meaning="Steps without any descent after which the loss has never learned. Raised, it is told later.",
     source="measured: ImageNet ViT comes down 1 % in 60 to 100 steps of warm-up, a language model in 100",
     low=10,
 )
