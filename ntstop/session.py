@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import Finding
 from ntstop.run.heard import Heard
+from ntstop.run.past import Past, Rebuilt
 from ntstop.run.state import RunState
 from ntstop.run.zoom import Zoom
 from ntstop.sources import runs
@@ -21,6 +23,7 @@ from ntstop.sources.logs.source import LogSource
 from ntstop.sources.replay import ReplaySource
 from ntstop.sources.stdio import RelaySource
 from ntstop.sources.watch import RunWatch
+from ntstop.turns import TurnLock
 from ntstop.viewer_state import ViewerState
 from ntstop_probe.wire import Record
 
@@ -30,10 +33,9 @@ _EVIDENCE_EVERY = 1.0
 """Seconds between two looks at whether the processes live."""
 _EVIDENCE_SHARE = 0.05
 """Share of the reader's time these looks may take, when there are a thousand processes."""
-_HOLD = 0.01
-"""Seconds that the lock is held at a time while many records are applied, so that the screen can look between."""
-_YIELD = 0.0005
-"""Seconds of sleep after that: a thread that takes a lock again at once leaves those who wait no chance."""
+_SWITCH = 0.001
+"""Seconds after which a thread that computes lets another one go on that waits: a key needs several such turns until it
+is painted, and Python's own 5 ms each would be felt."""
 
 
 class Diagnosis(Protocol):
@@ -78,7 +80,7 @@ class Session:
         renew: Callable[[], Diagnosis] | None = None,
     ) -> None:
         """`renew` makes an engine, for the beginning and for each step back in a replay; default: as `engine` is."""
-        self.lock = threading.RLock()
+        self.lock = TurnLock()
         self.state = RunState()
         self.version = 0
         """Goes up with everything that could be drawn anew."""
@@ -108,8 +110,11 @@ class Session:
         self._gone: set[int] = set()
         self.replay: ReplaySource | None = None
         """What plays the run again, once `begin_replay` was called."""
-        self._rebuilt: tuple[RunState, Diagnosis] | None = None
-        """What is built from the first record on, after a step back, to be shown when it has come to the position."""
+        self._rebuilt: Rebuilt[Diagnosis] | None = None
+        """What is built after a step back, to be shown when it has come to the position."""
+        self._past: Past[Diagnosis] = Past()
+        self._is_followed = isinstance(self._source, RunSource)
+        """Whether what is read first is kept for a replay, as long as one may follow."""
 
     def __enter__(self) -> Session:
         self.start()
@@ -155,6 +160,7 @@ class Session:
 
     def start(self) -> None:
         """Begin to read, in a thread of its own. Once only."""
+        sys.setswitchinterval(min(_SWITCH, sys.getswitchinterval()))
         self._thread = threading.Thread(target=self._run, name="ntstop-reader", daemon=True)
         self._thread.start()
 
@@ -194,6 +200,7 @@ class Session:
         has_ended = entry is not None and not entry.active and bool(entry.processes)
         if self.replay is None and isinstance(self._source, RunSource) and entry is not None and has_ended:
             self.replay = ReplaySource(entry)
+            self.replay.anchor = lambda moment: self._past.anchor(moment)
         return self.replay is not None
 
     def wait_for_end(self, timeout: float = 10.0) -> bool:
@@ -232,7 +239,9 @@ class Session:
         if self.replay is not None and self._source is self.replay:
             self._rebuild(self.replay, arrivals)
         else:
+            begin = time.thread_time()
             self._apply(arrivals)
+            self._follow(arrivals, time.thread_time() - begin)
         if not past and self._heard is not None:
             for writer in {arrival.writer for arrival in arrivals}:
                 self._heard.note(writer)
@@ -241,7 +250,7 @@ class Session:
             self.status = status
             self.version += 1
         done = question > self._answered and not arrivals and status.complete
-        if not arrivals and status.complete:
+        if status.complete and (past or not arrivals):
             with self.lock:
                 self._engine.settle()
         if done:
@@ -255,37 +264,50 @@ class Session:
     def _apply(self, arrivals: list[Arrival]) -> None:
         waiting = iter(arrivals)
         left = len(arrivals)
+        wanted = self.lock.wanted
         while left:
             with self.lock:
-                until = time.perf_counter() + _HOLD
                 for writer, _, record in waiting:
                     self.state.apply(writer, record)
                     self._engine.observe(writer, record)
                     left -= 1
-                    if time.perf_counter() > until:
+                    if wanted:
                         break
                 self.version += 1
-            if left and self._thread is not None:
-                time.sleep(_YIELD)
+            self.lock.give_way()
 
     def _rebuild(self, replay: ReplaySource, arrivals: list[Arrival]) -> None:
         """Apply; after a step back to what nobody sees yet, for a curve that grows again from nothing is no picture."""
+        begin = time.thread_time()
         if replay.rewound():
-            self._rebuilt = RunState(), self.renew()
-        if self._rebuilt is None:
+            self._rebuilt = self._past.begin(replay.promised, self.renew)
+        rebuilt = self._rebuilt
+        if rebuilt is None:
             self._apply(arrivals)
-            return
-        state, engine = self._rebuilt
-        for writer, _, record in arrivals:
-            state.apply(writer, record)
-            engine.observe(writer, record)
-        if replay.settled:
-            engine.settle()
             with self.lock:
-                self.state, self._engine = self._rebuilt
+                self._past.passed(replay.mark, self.state, self._engine, time.thread_time() - begin)
+            return
+        count = replay.count - len(arrivals)
+        rebuilt.take(arrivals, count)
+        engine = rebuilt.engine if replay.count >= rebuilt.seen else None
+        self._past.passed(replay.mark, rebuilt.state, engine, time.thread_time() - begin)
+        if replay.settled:
+            rebuilt.engine.settle()
+            with self.lock:
+                self.state, self._engine = rebuilt.state, rebuilt.engine
                 self._rebuilt = None
                 self._gone.clear()
                 self.version += 1
+
+    def _follow(self, arrivals: list[Arrival], work: float) -> None:
+        """Keep what a replay can begin with, of a run that has ended and of which one process tells."""
+        if not self._is_followed:
+            return
+        entry = self.entry
+        if entry is not None and (entry.active or len(entry.processes) != 1):
+            self._past, self._is_followed = Past(), False
+        elif arrivals and not self._gone:
+            self._past.heard(arrivals, self._engine, work)
 
     def _look_for_evidence(self, now: float) -> None:
         """Find out whether the processes live, and tell the engine of those that died, or are stopped."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-import struct
 import threading
 import time
-from collections.abc import Iterator
-from operator import itemgetter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from ntstop_probe.wire import Heartbeat, Hello, Record, Steps
+from ntstop_probe.wire import Hello
 
 from .base import Arrival, SourceStatus, removed_layers
-from .decoding import Decoder
+from .playing import Player, Stand
 from .runs import RunEntry
-from .segments import ProcessRecording
 from .tail import read_tail
 
 SPEEDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -26,10 +24,18 @@ _BURST = 4096
 """Records of one poll at most."""
 _LOOK_AGAIN = 0.05
 """Seconds between two looks at what is due."""
-_LAST = struct.Struct("<d")
 
-Timed = tuple[float, Arrival]
-"""A record and when it was written, Unix seconds."""
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a replay from which it can go on."""
+
+    count: int
+    """Records before it."""
+    time: float
+    """When the last of them was written, Unix seconds; minus infinity before the first."""
+    stands: tuple[Stand, ...]
+    """Of each process."""
 
 
 class ReplaySource:
@@ -37,19 +43,22 @@ class ReplaySource:
 
     `seek`, `toggle` and `change_speed` may be called from any thread, the rest from that of the reader. Times are Unix
     seconds by the clock of each writer at its start, so that a clock that was set in between does no harm. What was
-    heard cannot be taken back: after a seek to an earlier time everything comes again from the first record on, which
-    `rewound` says once.
+    heard cannot be taken back: after a seek to an earlier time the records come again, from the `anchor` or the first
+    record on, which `rewound` says once.
     """
 
     def __init__(self, entry: RunEntry) -> None:
         self._folders = [process.path for process in entry.processes]
         self._lock = threading.Lock()
-        self._recordings: list[ProcessRecording] = []
-        self._decoders: list[Decoder] = []
-        self._records: Iterator[Timed] = iter(())
-        self._next: Timed | None = None
-        self._restart()
-        self.start = (self._next[0] if self._next else 0.0) or entry.started or 0.0
+        self._players: list[Player] = []
+        self._heap: list[tuple[float, int]] = []
+        """When the next record of each player was written, and which player that is; the earliest first."""
+        self._first = Mark(0, -math.inf, tuple(Stand() for _ in self._folders))
+        self.anchor: Callable[[float], Mark | None] = lambda _: None
+        """Whoever listens says where to begin, to show a moment, by the marks whose state is kept; None: at the first
+        record."""
+        self._begin(self._first)
+        self.start = (self._heap[0][0] if self._heap else 0.0) or entry.started or 0.0
         """When the run began."""
         self.end = max((_end_of(folder) for folder in self._folders), default=self.start)
         """When its last record was written."""
@@ -59,9 +68,10 @@ class ReplaySource:
         self.playing = False
         self._anchor = self.end
         self._anchor_at = 0.0
-        self._fed = -math.inf
-        """When the last record that was given out was written."""
-        self._rewound = True
+        self.promised = math.inf
+        """Up to when records were due when it last began anew; to show an earlier moment it begins anew again."""
+        self._rewound = False
+        self._is_new = True
         self.settled = False
         """Everything up to the position has been given out."""
 
@@ -72,25 +82,31 @@ class ReplaySource:
             return self._now()
 
     @property
+    def until(self) -> float:
+        """Up to when records are due, Unix seconds; infinity at the end, which is known only to about a second."""
+        position = self.position
+        return math.inf if position >= self.end else position
+
+    @property
     def status(self) -> SourceStatus:
         """How the reading goes; complete at the end of the run only."""
-        counts = [recording.counts for recording in self._recordings]
+        players = self._players
+        counts = [player.recording.counts for player in players]
+        shortened = (player.decoder.layers_from for player in players if player.recording.removed)
         return SourceStatus(
             corrupt=sum(count.corrupt for count in counts),
-            skipped=sum(decoder.skipped for decoder in self._decoders),
-            gaps=sum(recording.gaps for recording in self._recordings),
+            skipped=sum(player.decoder.skipped for player in players),
+            gaps=sum(player.recording.gaps for player in players),
             torn=sum(count.torn for count in counts),
-            complete=self._next is None,
-            removed=next(
-                (
-                    removed_layers(decoder.layers_from)
-                    for recording, decoder in zip(self._recordings, self._decoders, strict=True)
-                    if recording.removed
-                ),
-                "",
-            ),
-            problem=next((recording.problem for recording in self._recordings if recording.problem), ""),
+            complete=not self._heap,
+            removed=next(map(removed_layers, shortened), ""),
+            problem=next((player.recording.problem for player in players if player.recording.problem), ""),
         )
+
+    @property
+    def mark(self) -> Mark:
+        """Where it stands now: after the records of the last poll."""
+        return Mark(self.count, self._fed, tuple(player.stand for player in self._players))
 
     def seek(self, share: float) -> None:
         """Go by this share of the whole run, back where it is negative."""
@@ -119,14 +135,13 @@ class ReplaySource:
 
     def poll(self, timeout: float) -> list[Arrival]:
         """The next burst of records; see `Source`. Back after `_LOOK_AGAIN` at the latest, for somebody may seek."""
-        position = self.position
-        until = math.inf if position >= self.end else position
-        if until < self._fed:
-            self._restart()
+        until = self.until
+        if self._is_new or until < max(self._fed, self.promised):
+            self._is_new, self.promised = False, until
+            self._begin(self.anchor(until) or self._first)
             self._rewound = True
-            self._fed = -math.inf
         arrivals = list(itertools.islice(self._due(until), _BURST))
-        self.settled = self._next is None or self._next[0] > until
+        self.settled = not self._heap or self._heap[0][0] > until
         if not arrivals:
             time.sleep(min(timeout, _LOOK_AGAIN))
         return arrivals
@@ -150,50 +165,38 @@ class ReplaySource:
         self._anchor = min(max(position, self.start), self.end)
         self._anchor_at = time.monotonic()
 
-    def _restart(self) -> None:
-        self._recordings = [ProcessRecording(folder) for folder in self._folders]
-        self._decoders = [Decoder() for _ in self._folders]
-        each = [_timed(*pair) for pair in zip(self._recordings, self._decoders, strict=True)]
-        self._records = heapq.merge(*each, key=itemgetter(0))
-        self._next = next(self._records, None)
+    def _begin(self, mark: Mark) -> None:
+        self._players = [Player(folder, stand) for folder, stand in zip(self._folders, mark.stands, strict=True)]
+        self._heap = [(player.due, place) for place, player in enumerate(self._players) if player.due is not None]
+        heapq.heapify(self._heap)
+        self.count = mark.count
+        """Records that have been given out, or that lie before the mark it began at."""
+        self._fed = mark.time
+        """When the last record that was given out was written."""
 
     def _due(self, until: float) -> Iterator[Arrival]:
-        while self._next is not None and self._next[0] <= until:
-            self._fed, arrival = self._next
-            self._next = next(self._records, None)
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            self._fed, place = heap[0]
+            player = self._players[place]
+            self.count += 1
+            arrival = player.take()
+            if player.due is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (player.due, place))
             yield arrival
-
-
-def _timed(recording: ProcessRecording, decoder: Decoder) -> Iterator[Timed]:
-    """The records of a process, none earlier than the one before."""
-    offset: float | None = None
-    clock = 0.0
-    while frames := recording.read():
-        for arrival in decoder.arrivals(frames):
-            record = arrival.record
-            if offset is None and isinstance(record, Hello | Heartbeat):
-                offset = record.wall - record.t
-            if offset is not None and (t := time_of(record)) is not None:
-                clock = max(clock, offset + t)
-            yield clock, arrival
-
-
-def time_of(record: Record) -> float | None:
-    """When a record was written, by the monotonic clock of its writer; None where it does not say."""
-    if isinstance(record, Steps):
-        return float(_LAST.unpack(record.t.data[-_LAST.size :])[0]) if record.t.data else None
-    return getattr(record, "t", None)
 
 
 def _end_of(folder: Path) -> float:
     """About when the last record of a process was written; the last step may be a second later."""
     tail = read_tail(folder)
     beat, last = tail.heartbeat, tail.exit or tail.exception
-    first = next(_timed(ProcessRecording(folder), Decoder()), None)
-    if first is None:
+    first = Player(folder)
+    if first.due is None:
         return 0.0
-    hello = first[1].record
+    begun, hello = first.due, first.take().record
     times = [record.t for record in (beat, last) if record is not None]
     if isinstance(hello, Hello) and times:
         return hello.wall - hello.t + max(times)
-    return max(first[0], tail.written or 0.0)
+    return max(begun, tail.written or 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ntstop_probe import registry
@@ -16,6 +16,28 @@ from .base import SourceError
 CHUNK = 1024 * 1024
 _BURST_BYTES = 4 * CHUNK
 _SEGMENT = re.compile(r"(core|layers)-(\d+)\.nts")
+_STREAMS = ("core", "layers")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the reading of a stream stands: what lies before this byte of this segment has been given out."""
+
+    number: int
+    offset: int
+    past: ReadCounts
+    """What was not read up to there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Where the reading of a process stands; see `ProcessRecording.bookmark`."""
+
+    places: tuple[Place, ...]
+    next: int | None
+    missing: int
+    before_first: int
+    removed: tuple[int, int] | None
 
 
 @dataclass(slots=True)
@@ -32,15 +54,25 @@ class ReadCounts:
 class StreamReader:
     """The frames of one stream ("core" or "layers") of a process folder, segment by segment, as they are written."""
 
-    def __init__(self, folder: Path, stream: str) -> None:
+    def __init__(self, folder: Path, stream: str, place: Place | None = None) -> None:
+        """`place`: where to go on, what an earlier reader called its `here` or its `before`."""
+        place = place or Place(-1, 0, ReadCounts())
         self._folder = folder
         self._stream = stream
-        self._number = -1
-        self._offset = 0
+        self._number = place.number
+        self._offset = place.offset
         self._reader = FrameReader()
-        self._past = ReadCounts()
+        self._past = replace(place.past)
         self.problem = ""
         """Why the current segment cannot be read, "" when it can."""
+        self.before = self.here
+        """Where the frames begin that were given out last; at damage, a few before them."""
+
+    @property
+    def here(self) -> Place:
+        """Where the next frame begins, or what may become one."""
+        counts = self.counts
+        return Place(self._number, self._offset - counts.torn, replace(counts, torn=0))
 
     @property
     def counts(self) -> ReadCounts:
@@ -62,6 +94,7 @@ class StreamReader:
             # The writer moved on, so this segment is final; its last bytes may have come since we looked.
             if frames := self._read_here():
                 return frames
+            self.before = self.here
             frames = self._reader.finish()
             self._past.pruned += min(later) > self._number + 1
             self._begin(min(later))
@@ -69,7 +102,10 @@ class StreamReader:
                 return frames
 
     def _read_here(self) -> list[Frame]:
-        while self._number >= 0 and (data := self._chunk()):
+        while self._number >= 0:
+            self.before = self.here
+            if not (data := self._chunk()):
+                break
             if frames := self._reader.feed(data):
                 return frames
         return []
@@ -108,16 +144,27 @@ class StreamReader:
 class ProcessRecording:
     """Both streams of a process folder in the order in which they were written, live or long finished."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, bookmark: Bookmark | None = None) -> None:
+        """`bookmark`: where to go on, instead of at the first frame."""
+        mark = bookmark or Bookmark((Place(-1, 0, ReadCounts()),) * len(_STREAMS), None, 0, 0, None)
         self.folder = folder
-        self._streams = [StreamReader(folder, "core"), StreamReader(folder, "layers")]
-        self._queues: list[deque[Frame]] = [deque(), deque()]
-        self._next: int | None = None
-        self._missing = 0
-        self._before_first = 0
+        self._streams = [StreamReader(folder, *each) for each in zip(_STREAMS, mark.places, strict=True)]
+        self._queues: list[deque[Frame]] = [deque() for _ in _STREAMS]
+        self._next = mark.next
+        self._given = mark.next or 0
+        """Frames with a lower number have been given out before."""
+        self._missing = mark.missing
+        self._before_first = mark.before_first
         """Numbers before that of the first frame that was read: what is missing there nobody has counted."""
-        self._removed: tuple[int, int] | None = None
+        self._removed = mark.removed
         """Frames that the tombstone speaks of, and segments that had gone when it was read."""
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """Where the reading stands: a reader that is begun with it gives what this one would have given from now on."""
+        pairs = zip(self._streams, self._queues, strict=True)
+        places = tuple(stream.before if queue else stream.here for stream, queue in pairs)
+        return Bookmark(places, self._next, self._missing, self._before_first, self._removed)
 
     @property
     def counts(self) -> ReadCounts:
@@ -177,7 +224,7 @@ class ProcessRecording:
         filled = False
         for stream, queue in zip(self._streams, self._queues, strict=True):
             if not queue and (frames := stream.read()):
-                queue.extend(frames)
+                queue.extend(frame for frame in frames if frame.sequence >= self._given)
                 filled = True
         return filled
 
@@ -203,7 +250,7 @@ def segments(folder: Path, stream: str) -> list[int]:
 
 def is_process_folder(folder: Path) -> bool:
     """Whether a folder is that of one process, rather than of a run. Raises `SourceError`."""
-    return os.path.exists(folder / registry.PROCESS_FILE) or any(segments(folder, name) for name in ("core", "layers"))
+    return os.path.exists(folder / registry.PROCESS_FILE) or any(segments(folder, name) for name in _STREAMS)
 
 
 def _forbidden(path: Path) -> SourceError:

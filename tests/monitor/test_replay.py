@@ -11,7 +11,8 @@ import numpy as np
 from ntstop.diagnosis.engine import Engine
 from ntstop.session import Session
 from ntstop.sources.live import RunSource
-from ntstop.sources.replay import SPEEDS, ReplaySource, time_of
+from ntstop.sources.playing import time_of
+from ntstop.sources.replay import SPEEDS, ReplaySource
 from ntstop.sources.runs import read_run
 from ntstop.tui.app import NtstopApp, screen_text
 from ntstop_probe.wire import Steps
