@@ -111,6 +111,13 @@ def test_resume_at_a_higher_loss_is_not_a_spike() -> None:
     assert "loss-spike" not in kinds(diagnose(script.records))
 
 
+def test_steps_that_are_made_again_are_not_counted_twice() -> None:
+    engine = diagnose(start().steps(descent(400)).steps(flat(1.5, 300), rate=1e-3).records)
+    again = Script().add(hello(attempt=1), schema()).steps(flat(1.5, 300), rate=1e-3)
+    diagnose(again.records, writer=2, engine=engine)
+    assert "in 287 steps" in only(engine, "plateau").symptom
+
+
 def test_plateau_at_a_high_rate_is_a_warning() -> None:
     finding = only(diagnose(start().steps(descent(400)[:300]).steps(flat(1.6, 2500)).records), "plateau")
     assert finding.severity == "warning" and finding.status == "open"

@@ -116,6 +116,12 @@ class Levels:
         block.squares = float(np.add.accumulate(np.append(block.squares, new * new))[-1])
         self.count += len(new)
 
+    def rewind(self, x: int) -> None:
+        """Forget what stands at step `x` and later: it is made again."""
+        while self.blocks and self.blocks[-1].x1 >= x:
+            self.blocks.pop()
+        self._open = None
+
     def clear(self) -> None:
         """Forget everything."""
         self.__init__()  # type: ignore[misc]

@@ -110,6 +110,8 @@ class LossCurveRule(Rule):
         self._signs = [0, 0]
         """Points at or below 0, and above."""
         self._slow: dict[str, Finding] = {}
+        self._resumes = False
+        """The next step is the first of another attempt, which may go back."""
         self._missing: dict[str, int] = {}
 
     def steps(self, block: StepBlock) -> None:
@@ -120,6 +122,9 @@ class LossCurveRule(Rule):
         self._alone = self._alone and len(block.losses) == 1
         if self._name not in block.losses:
             return
+        if self._resumes:
+            self._levels.rewind(block.x[0])
+            self._resumes = False
         losses, rates, index = block.losses[self._name], block.rate, 0
         while index < block.count:
             index += self._calm_points(block, index)
@@ -159,12 +164,15 @@ class LossCurveRule(Rule):
         return taken
 
     def _point(self, x: int, loss: float | None, rate: float | None) -> None:
-        if rate is not None and self.context.rate.add(x, rate):
-            self._restart()
+        watch = self.context.rate
+        if rate is not None:
+            climbed, restarts = watch.climbing, watch.add(x, rate)
+            if restarts or (climbed and not watch.climbing):
+                self._restart()
         if loss is None or not math.isfinite(loss):
             return
         self._signs[loss > 0] += 1
-        warming = self.context.rate.warming
+        warming = watch.warming
         if (excursion := self._spike.add(x, loss, warming=warming)) is not None:
             self._tell_spike(excursion)
         if (divergence := self._divergence.add(x, loss, warming=warming)) is not None:
@@ -175,7 +183,7 @@ class LossCurveRule(Rule):
             self._same.resolve(x, "info")
             self._same = None
             self.context.book.changed()
-        if self._levels.add(x, loss) and self._alone:
+        if self._levels.add(x, loss) and self._alone and not watch.climbing:
             self._slow_rules()
 
     def scalars(self, scalars: wire.Scalars) -> None:
@@ -208,9 +216,10 @@ class LossCurveRule(Rule):
 
     def resumed(self) -> None:
         self._end_spike(self._spike.quiet())
+        self._resumes = True
 
     def _restart(self) -> None:
-        """A planned rise of the rate: a higher loss is expected, and the level is learned anew."""
+        """A planned rise of the rate, or its end: a higher loss is expected, and the level is learned anew."""
         self._end_spike(self._spike.quiet())
         self._divergence.restart()
         self._evaluations.clear()
