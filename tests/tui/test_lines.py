@@ -11,7 +11,7 @@ from ntstop.diagnosis.finding import Claim, Finding
 from ntstop.text import cell_width
 from ntstop.tui.facts import Facts, status_parts
 from ntstop.tui.raster.ink import Ink
-from ntstop.tui.widgets.findings import draw_findings
+from ntstop.tui.widgets.findings import draw_findings, laid_out
 from ntstop.tui.widgets.hints import Hint, draw_hints, placed
 from ntstop.tui.widgets.pane import draw_title, value
 from ntstop.tui.widgets.statusline import draw_status
@@ -140,6 +140,17 @@ def test_the_selected_finding_is_always_in_view() -> None:
     findings = [finding(id=str(index), kind=f"kind-{index}") for index in range(9)]
     assert "kind-7" in draw_findings(findings, 7, 80, 2).text()
     assert "kind-0" in draw_findings(findings, 0, 80, 2).text()
+
+
+def test_a_long_symptom_goes_on_where_rows_are_left_over_the_selected_one_first() -> None:
+    long = Claim("a long story of " + " ".join(str(number) for number in range(40)), "", "", "")
+    findings = [finding(id=str(index), kind=f"kind-{index}", claim=long) for index in range(2)]
+    rows = laid_out(findings, 1, 80, 4)
+    assert [place for place, _ in rows] == [0, 1, 1, 1]
+    assert rows[0][1].endswith("…") and rows[3][1].endswith("39")
+    text = draw_findings(findings, 1, 80, 4).text()
+    assert text.count("kind-1") == 1 and all(len(row) == 80 for row in text.split("\n"))
+    assert [place for place, _ in laid_out(findings * 9, 0, 80, 4)] == [0, 1, 2, 3]
 
 
 def test_symptoms_with_escapes_and_wide_characters_stay_in_their_row() -> None:

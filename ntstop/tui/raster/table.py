@@ -36,6 +36,8 @@ class Cell(NamedTuple):
 
     text: str
     ink: Ink = Ink.TEXT
+    is_path: bool = False
+    """Cut off at its left end: the name of a file says more than where it lies."""
 
 
 def fitting(columns: Sequence[Column], width: int) -> list[int]:
@@ -110,6 +112,6 @@ def _draw_row(
     for column, width, cell in zip(columns, widths, cells, strict=True):
         text = cell.text
         if cell_width(text) != width:
-            text = fit(dotted(text, width) if column.tail else text, width, right=column.right)
+            text = fit(dotted(text, width) if column.tail else text, width, right=column.right, left=cell.is_path)
         picture.write(row, place, text, cell.ink)
         place += width + GAP

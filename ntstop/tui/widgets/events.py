@@ -97,7 +97,7 @@ class EventsPane(StepTable[Happened]):
             Cell(count(row.step)),
             Cell(safe(event.kind), INKS.get(event.kind, Ink.TEXT)),
             Cell(duration(event.duration) if event.duration is not None else ""),
-            Cell(event_text(event)),
+            Cell(event_text(event), is_path="/" in event.text),
         )
 
     def identity(self, row: Happened) -> Hashable:
@@ -114,6 +114,7 @@ class EventsPane(StepTable[Happened]):
 
 
 def event_text(event: Event) -> str:
-    """What an event says, with what it carries."""
+    """What an event says, with what it carries; a path last, of which the end says most."""
     data = ", ".join(f"{name} {told}" for name, told in event.data.items() if told is not None)
-    return safe(" · ".join(part for part in (event.text, data) if part))
+    parts = (data, event.text) if "/" in event.text else (event.text, data)
+    return safe(" · ".join(part for part in parts if part))

@@ -15,6 +15,7 @@ from .. import bindings
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from .chart import PictureWidget
+from .lines import wrapped
 from .pane import Pane, is_ascii, plain_if, value
 
 WORDS = {"critical": ("✖", "x", "CRIT"), "warning": ("▲", "!", "WARN"), "info": ("○", "o", "INFO")}
@@ -33,7 +34,7 @@ def draw_findings(
     ascii_only: bool = False,
     notes: Mapping[str, str] = NO_NOTES,
 ) -> Picture:
-    """A row for each finding around the selected one, or the words for `nothing`.
+    """A row for each finding around the selected one, or the words for `nothing`; see `laid_out`.
 
     `notes`: what was said about those that somebody has acknowledged, by their ids.
     """
@@ -41,22 +42,53 @@ def draw_findings(
     if not findings:
         picture.write(0, 2, clip(nothing, width - 3), Ink.DIM)
         return plain_if(ascii_only, picture)
-    top = first_in_view(len(findings), selected, height)
-    shown = findings[top : top + height]
-    kinds = [finding.kind if finding.rank is None else f"{finding.kind} r{finding.rank}" for finding in shown]
-    kind_end = 10 + max(map(cell_width, kinds)) + 2
-    since_end = kind_end + 8 + max(len(count(finding.first_step)) for finding in shown)
-    for row, (finding, kind) in enumerate(zip(shown, kinds, strict=True)):
-        _draw_severity(picture, row, finding, top + row == selected, ascii_only, notes)
+    kind_end, since, text_start = _columns(findings, width)
+    before = -1
+    for row, (place, line) in enumerate(laid_out(findings, selected, width, height, notes)):
+        finding = findings[place]
         is_over = bool(standing(finding, notes))
-        text = Ink.DIM if is_over else Ink.STRONG if top + row == selected else Ink.TEXT
-        picture.write(row, 10, kind, text)
-        picture.write(row, kind_end, "since", Ink.DIM)
-        picture.write(row, kind_end + 6, count(finding.first_step), text)
-        picture.write(
-            row, since_end, clip(said(finding, notes), width - since_end - 1), Ink.DIM if is_over else Ink.TEXT
-        )
+        picture.write(row, text_start, line, Ink.DIM if is_over else Ink.TEXT)
+        if place == before:
+            continue
+        before = place
+        ink = Ink.DIM if is_over else Ink.STRONG if place == selected else Ink.TEXT
+        _draw_severity(picture, row, finding, place == selected, ascii_only, notes)
+        picture.write(row, 10, _name(finding), ink)
+        picture.write(row, picture.write(row, kind_end, since, Ink.DIM), count(finding.first_step), ink)
     return plain_if(ascii_only, picture)
+
+
+def laid_out(
+    findings: Sequence[Finding], selected: int, width: int, height: int, notes: Mapping[str, str] = NO_NOTES
+) -> list[tuple[int, str]]:
+    """(index of a finding, what is said of it) for each row that is taken.
+
+    Where rows are left over a long text goes on in the next: first that of the selected finding, then from the top.
+    """
+    top = first_in_view(len(findings), selected, height)
+    shown = range(top, min(top + height, len(findings)))
+    room = max(width - _columns(findings, width)[2] - 1, 8)
+    spare = height - len(shown)
+    lines: dict[int, list[str]] = {}
+    for place in sorted(shown, key=lambda place: (place != selected, place)):
+        parts = wrapped(said(findings[place], notes), room)
+        kept, rest = parts[: spare + 1], parts[spare + 1 :]
+        if rest:
+            kept[-1] = clip(" ".join([kept[-1], *rest]), room)
+        spare -= len(kept) - 1
+        lines[place] = kept
+    return [(place, line) for place in shown for line in lines[place]]
+
+
+def _columns(findings: Sequence[Finding], width: int) -> tuple[int, str, int]:
+    """Where "since" stands, that word or its sign where there is little room, and where the text begins."""
+    kind_end = 10 + max(cell_width(_name(finding)) for finding in findings) + 2
+    since = "since " if width >= 90 else "@"
+    return kind_end, since, kind_end + len(since) + max(len(count(finding.first_step)) for finding in findings) + 2
+
+
+def _name(finding: Finding) -> str:
+    return finding.kind if finding.rank is None else f"{finding.kind} r{finding.rank}"
 
 
 def first_in_view(total: int, selected: int, height: int) -> int:
@@ -118,9 +150,9 @@ class FindingRows(PictureWidget):
         """Choose the row that was clicked."""
         offset = event.get_content_offset(self)
         if offset is not None:
-            place = first_in_view(len(self.findings), self.selected, self.size.height) + offset.y
-            if place < len(self.findings):
-                self.post_message(self.Chosen(self.findings[place], event.chain == 2))
+            rows = laid_out(self.findings, self.selected, *self.size, self.notes) if self.findings else []
+            if offset.y < len(rows):
+                self.post_message(self.Chosen(self.findings[rows[offset.y][0]], event.chain == 2))
 
 
 class FindingsPane(Pane):

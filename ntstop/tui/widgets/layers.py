@@ -127,6 +127,8 @@ class LayersPane(Pane):
 
     def present(self) -> None:
         """The map, and the values in the title."""
+        # No higher than its layers need: the panes beside it get the rest. Title, legend, axis: four rows.
+        self.styles.max_height = len(self.spec.names) + 4 if self.spec.names else None
         self.heat.show(self.spec)
         self.head(self.values(), NOTE)
 
@@ -143,7 +145,7 @@ class LayersPane(Pane):
         return [] if worst is None else [self._worst(column, worst)]
 
     def _worst(self, column: LayerColumn, layer: int) -> Value:
-        name = dotted(column.names[layer], 22)
+        name = dotted(column.names[layer], 26)
         return (("furthest", Ink.DIM), (name, Ink.TEXT), (column.value_of([layer]), Ink.STRONG))
 
     def on_click(self, event: events.Click) -> None:
