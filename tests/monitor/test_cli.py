@@ -161,7 +161,10 @@ def test_with_no_live_run_it_says_so_and_waits_for_one() -> None:
 
 
 def test_ctrl_c_leaves_the_waiting_with_130_and_no_traceback() -> None:
-    viewer = subprocess.Popen([NTSTOP], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def listen() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell starts what is in its background deaf to it
+
+    viewer = subprocess.Popen([NTSTOP], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen)
     assert viewer.stderr is not None
     viewer.stderr.readline()
     viewer.send_signal(signal.SIGINT)
