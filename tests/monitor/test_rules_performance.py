@@ -132,9 +132,11 @@ def test_slower_steps_are_over_when_they_come_back() -> None:
     assert (finding.status, finding.severity) == ("resolved", "info")
 
 
-def test_slower_steps_of_a_crowded_host_are_a_note() -> None:
+@pytest.mark.parametrize("before", [(1.0, 1.1), (1.0, 4.0)])
+def test_slower_steps_of_a_host_that_others_crowd_or_have_crowded_are_a_note(before: tuple[float, float]) -> None:
     def host(step: int, t: float) -> list[wire.Record]:
-        return [wire.Host(t=t, process_cpu=1.0, host_cpu=1.1 if step < 400 else 4.0, cores=4)]
+        mine, all_of_it = before if step < 400 else (0.4, 4.0)
+        return [wire.Host(t=t, process_cpu=mine, host_cpu=all_of_it, cores=4)]
 
     script = timed(lambda step: {n: s * (1 if step < 400 else 2.5) for n, s in usual(step).items()}, 900, between=host)
     of = msgspec.structs.replace(manifest(), hardware={"cores": "4"})

@@ -25,7 +25,7 @@ REGRESSION = kind(
     meaning="The steps have become slower and stay so.",
     detector="Windows of timed steps, evaluations, checkpoints and the first steps left out: a robust change point "
     "against the 64 windows before, then the shift of the mean. The same place of the epoch before is looked at.",
-    severity="warning from 1.3 times on; info below, and where other processes on the host have taken its cores.",
+    severity="warning from 1.3 times on; info below, and where other processes hold or have taken the host's cores.",
 )
 STORM = kind(
     "recompile-storm",
@@ -56,6 +56,8 @@ CROWDED: Final = 0.85
 """Share of all cores of the host that are busy when it is said to be crowded."""
 TAKEN: Final = 0.25
 """Share of its cores that other processes must have taken since."""
+HELD: Final = 0.5
+"""Or that they hold, before and since: then it is chance how much of the rest the job gets, and in which phase."""
 PHASE: Final = 0.5
 """Part of the loss of time that one phase must hold to be named."""
 OUTSIDE: Final = "other"
@@ -179,7 +181,7 @@ class StepTimeRule(Rule):
             return None
         before, after = sum(then) / len(then), sum(others for others, _ in now) / len(now)
         busy = sum(busy for _, busy in now) / len(now)
-        if busy < CROWDED * cores or after - before < TAKEN * cores:
+        if busy < CROWDED * cores or (after - before < TAKEN * cores and min(before, after) < HELD * cores):
             return None
         text = f"other processes use {after:.1f} of the host's {cores} cores, {before:.1f} before"
         return Evidence(text, "host_cpu", found.after.x1, after, "cores")
