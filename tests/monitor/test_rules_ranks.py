@@ -137,6 +137,11 @@ def test_rank_that_is_behind_at_the_same_time_is_out_of_step() -> None:
     assert weighty(together([run(0, 0.1), run(1, 0.101)])) == []
 
 
+def test_ranks_read_one_after_the_other_are_in_step_however_long_they_ran() -> None:
+    beats = [beat(100.0 + second, 10 * second) for second in range(1500)]
+    assert kinds(together([of(rank, [hello(), *beats]) for rank in range(4)], order="one after the other")) == []
+
+
 def test_clean_ends_of_all_ranks_are_one_note() -> None:
     ranks = [of(rank, Script().add(hello()).steps(descent(40)).event("exit", code=0).records) for rank in range(4)]
     engine = together(ranks)

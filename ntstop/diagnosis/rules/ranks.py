@@ -296,10 +296,10 @@ class DesyncRule(RunRule):
         self._beats.setdefault(context.writer, deque(maxlen=600)).append((beat.wall, beat.ordinal))
         if beat.wall - self._looked >= 1.0:
             self._fresh.add(context.writer)
-        if len(self._fresh) < len(self._beats):
+        if len(self._fresh) < len(self._beats) or len(self._beats) < world(context):
             return
         hellos = [known.hello for known in self.ranks if known.writer in self._beats]
-        if len(self._beats) < world(context) or len({hello.attempt for hello in hellos if hello is not None}) != 1:
+        if len({hello.attempt for hello in hellos if hello is not None}) != 1:
             return
         horizon = min(beats[-1][0] for beats in self._beats.values())
         if horizon - self._looked < 1.0:
@@ -310,7 +310,9 @@ class DesyncRule(RunRule):
         for writer, beats in self._beats.items():
             while len(beats) > 1 and beats[1][0] <= horizon:
                 beats.popleft()
-            at[writer] = beats[0][1]
+            # Of a rank that was read ten minutes ahead of the others the beats of then are gone: it is not compared.
+            if beats[0][0] <= horizon:
+                at[writer] = beats[0][1]
         self._compare(at, horizon)
 
     def _compare(self, at: dict[int, int], horizon: float) -> None:
