@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from ntstop.curves.matrix import LayerMatrix
 from ntstop.curves.series import Series
-from ntstop_probe.wire import Device, Event, Heartbeat, Hello, Manifest, Schema
+from ntstop_probe.wire import Device, Event, Heartbeat, Hello, Manifest, Schema, Steps
 
 from .brief import STEP_TIME, Brief
 from .logged import LoggedRows
 from .names import logged_name
+from .waiting import WaitingSteps
 
 MANY = 32
 """Processes of which all curves are kept; of further ranks only what is shown beside each other."""
@@ -42,15 +43,34 @@ class Track:
     """In place of all curves, where this is one rank among many."""
     _series: dict[str, Series] = field(default_factory=dict)
     _logged: LoggedRows = field(default_factory=lambda: LoggedRows(logged_name))
+    _waiting: WaitingSteps = field(default_factory=WaitingSteps)
+    _owner: ProcessState | None = None
+    """Whose steps wait."""
 
     @property
     def series(self) -> dict[str, Series]:
-        """Curves by name. Get them anew for every look: what was logged since is added then."""
+        """Curves by name. Get them anew for every look: what has come since is added then."""
+        self.settle()
         if self._logged:
             self._logged.settle(self.get)
         if self.brief is not None:
             self._series[STEP_TIME] = self.brief.settle()
         return self._series
+
+    def wait(self, process: ProcessState, block: Steps) -> tuple[float, float, float] | None:
+        """Let the steps of a block wait until somebody looks, or they are many; see `WaitingSteps.add`."""
+        if self._owner is not process:
+            self.settle()
+            self._owner = process
+        ends = self._waiting.add(block)
+        if ends is None or self._waiting.full:
+            self.settle()
+        return ends
+
+    def settle(self) -> None:
+        """Add the steps that wait to the curves."""
+        if self._waiting and self._owner is not None:
+            self._owner.misfits += self._waiting.settle(self.take)
 
     def take(self, name: str, x: NDArray[Any], y: NDArray[Any], t: NDArray[Any]) -> None:
         """Add points to a curve; see `Series.extend`."""
@@ -125,7 +145,7 @@ class ProcessState:
     last_t: float | None = None
     """End of the last finished step."""
     misfits: int = 0
-    """Records whose columns did not fit each other, which were left out."""
+    """Records, and columns of them, that did not fit and were left out; counted when the curves are looked at."""
     skipped_layers: int = 0
     """Layer samples whose schema was never seen."""
 
@@ -162,6 +182,7 @@ class ProcessState:
     @property
     def phases(self) -> dict[str, Series]:
         """Seconds of each step by phase, in the order in which the phases were first seen."""
+        self.track.settle()
         return {name: self.track.get(f"phase/{name}") for name in self.phase_names}
 
     @property

@@ -29,6 +29,7 @@ from ntstop_probe.wire import (
 from .brief import LOSS, STEP_TIME, WAIT, Brief
 from .names import STEP_COLUMNS
 from .process import MANY, ProcessState, Track
+from .waiting import put
 
 _DEVICE_FIELDS = ("utilization", "memory_used", "memory_total", "power", "power_limit", "temperature",
                   "ecc_uncorrected")  # fmt: skip
@@ -180,13 +181,22 @@ def _primary_order(process: ProcessState) -> tuple[int, bool, int, bool]:
 
 
 def _apply_steps(process: ProcessState, block: Steps) -> None:
-    """Add a block of steps to the curves, a whole column at a time."""
+    """Add a block of steps to the curves: together with others of its kind, or a whole column at a time."""
+    ends = process.track.wait(process, block) or _apply_at_once(process, block)
+    for name in block.phases:
+        if name not in process.phase_names:
+            process.phase_names.append(name)
+    process.clocks.update(block.clocks)
+    _advance(process, block, *ends)
+
+
+def _apply_at_once(process: ProcessState, block: Steps) -> tuple[float, float, float]:
+    """Its first and last place on the step axis, and its last time."""
     count = block.count
     t = columns.values(block.t)
     if count <= 0 or len(t) != count:
         raise ValueError(f"{len(t)} times for {count} steps")
     x = _steps_axis(process, block)
-    get = process.track.get
     for field, name in STEP_COLUMNS.items():
         column = getattr(block, field)
         if column is not None:
@@ -195,12 +205,8 @@ def _apply_steps(process: ProcessState, block: Steps) -> None:
         for name, column in group.items():
             _extend(process, name, column, x, t)
     for name, column in block.phases.items():
-        if name not in process.phase_names:
-            process.phase_names.append(name)
-            get(f"phase/{name}")
         _extend(process, f"phase/{name}", column, x, t)
-    process.clocks.update(block.clocks)
-    _advance(process, block, float(x[0]), float(x[-1]), float(t[-1]))
+    return float(x[0]), float(x[-1]), float(t[-1])
 
 
 def _apply_briefly(process: ProcessState, brief: Brief, block: Steps) -> None:
@@ -252,17 +258,7 @@ def _steps_axis(process: ProcessState, block: Steps) -> NDArray[np.float64]:
 
 
 def _extend(process: ProcessState, name: str, column: Column, x: NDArray[Any], t: NDArray[Any]) -> None:
-    try:
-        y = columns.values(column)
-        there = columns.present(column) if column.present else None
-    except ValueError:
-        y, there = np.empty(0), None
-    if len(y) != len(x):
-        process.misfits += 1
-        return
-    if there is not None:
-        x, y, t = x[there], y[there], t[there]
-    process.track.take(name, x, y, t)
+    process.misfits += not put(name, column, x, t, process.track.take)
 
 
 def _x_of(process: ProcessState, ordinal: int) -> float:

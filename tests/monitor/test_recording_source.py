@@ -253,9 +253,9 @@ def test_records_whose_columns_do_not_fit_are_left_out() -> None:
     state.apply(1, msgspec.structs.replace(good, count=3))
     state.apply(1, msgspec.structs.replace(good, losses={"loss": column("f8", [1.0])}))
     process = state.processes[1]
-    assert process.misfits == 2
     assert process.series["loss"].count == 2
     assert process.series["grad_norm"].count == 4
+    assert process.misfits == 2
 
 
 def test_layers_that_the_writer_has_removed_are_no_gap_and_it_is_said_from_where_they_are_there() -> None:

@@ -19,7 +19,7 @@ _TYPECODE = {"f4": "f", "f8": "d", "i4": "i", "i8": "q", "u1": "B"}
 _LITTLE = sys.byteorder == "little"
 
 
-class Column(msgspec.Struct, array_like=True, frozen=True):
+class Column(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """`n` numbers of one little-endian type.
 
     `kind` is numpy's name of the type without the byte order ("f4", "f8", "i4", "i8", "u1"). `data` holds `n` items,
