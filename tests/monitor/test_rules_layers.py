@@ -57,6 +57,20 @@ def test_what_moves_without_a_gradient_to_be_seen_is_not_unreached() -> None:
     assert weighty(diagnose(huge.records)) == []
 
 
+def test_layers_that_are_used_in_turn_are_given_time_to_have_theirs() -> None:
+    names = [*(f"paths.{number}.weight" for number in range(4)), "head.weight"]
+    script = Script(block=1).add(hello(), schema(names=names))
+    norms, told = [5.0] * 5, {}
+    for step, loss in enumerate(descent(200)):
+        chosen = step % 3 if step < 100 else step % 4
+        norms[chosen] += 0.1
+        grads = [1.0 if number in (chosen, 4) else None for number in range(5)]
+        script.add(layers(step, script.t, param_norm=list(norms), grad_norm=grads)).steps([loss])
+        if step in (50, 90, 199):
+            told[step] = weighty(diagnose(script.records))
+    assert told == {50: [], 90: ["frozen-layers"], 199: []}
+
+
 def test_experts_that_no_input_is_routed_to_are_a_note() -> None:
     names = [f"moe.experts.{expert}.weight" for expert in range(4)]
     script = run(names=names, grad_norm=[1.0, None, 1.0, None], param_norm=[None, 2.0, None, 2.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,11 @@ def numbers(values: Values | None, size: int) -> Floats:
     if values is None:
         return np.full(size, np.nan)
     return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+TURNS: Final = 64
+"""Samples in which a layer must be without a gradient where layers are used in turn: one that is used in one of 16
+steps is missed by all of them once in 60 times."""
 
 
 class GradientFlow:
@@ -40,6 +46,11 @@ class GradientFlow:
         self.since: Counts = np.zeros(size, np.int64)
         """Step of the first sample of the state that each layer is in."""
         self.last_x = 0
+        self.conditional = False
+        """A layer had a gradient after a sample without: which are used depends on the input or on chance (random
+        paths, heads in turn), and one that was not may just not have had its turn."""
+        self._idle: Flags = np.zeros(size, np.bool_)
+        """Layers without one in a sample after the first."""
         self._norm: Floats = np.full(size, np.nan)
         """Newest parameter norms."""
 
@@ -50,17 +61,27 @@ class GradientFlow:
         self._norm = np.where(np.isfinite(norm), norm, self._norm)
         measured = np.array([value is not None for value in gradients or [None] * self.size], np.bool_)
         looked = measured | np.isfinite(norm)
+        live = measured & (grad != 0.0)
         states = (
             (self.ungraded, looked & ~measured & ~moved),
             (self.zero, measured & (grad == 0.0)),
-            (self.live, measured & (grad != 0.0)),
+            (self.live, live),
         )
+        self.conditional |= bool((live & self._idle).any())
+        # In the first step much has none that has one ever after: LoRA, residual branches that start at zero.
+        if self.samples:
+            self._idle |= looked & ~live & ~moved
         for counts, now in states:
             self.since[now & (counts == 0)] = x
             counts[now] += 1
             counts[looked & ~now] = 0
         self.samples += 1
         self.last_x = x
+
+    def enough(self, counts: Counts, least: float) -> Flags:
+        """The layers that have been in a state for long enough: `least` samples in a row, or longer where layers are
+        used in turn."""
+        return counts >= (max(least, TURNS) if self.conditional else least)
 
 
 def decades(gradients: Floats, parameters: Floats) -> tuple[float, float]:

@@ -142,7 +142,7 @@ class FrozenLayersRule(Rule):
         if (held & (flow.live > 0)).any() or unheld.any():
             self._keep("unheld", schema, unheld, flow)
             frozen = _flags(schema.frozen, len(schema.names), False)
-            idle = held & ~frozen & (flow.ungraded >= self._samples)
+            idle = held & ~frozen & flow.enough(flow.ungraded, self._samples)
             # Other tensors than the model's, in the optimizer: what is missing is told as "unheld".
             self._keep("unreached", schema, idle & named if (live & held).any() else np.zeros_like(idle), flow)
 
@@ -152,7 +152,7 @@ class FrozenLayersRule(Rule):
         names = [name for name, flag in zip(schema.names, which, strict=True) if flag]
         if not any(map(is_weight, names)):
             if finding is not None:
-                finding.resolve(flow.last_x)
+                finding.resolve(flow.last_x, "info" if why == "unreached" else None)
                 del self._findings[why]
                 self.context.book.changed()
             return

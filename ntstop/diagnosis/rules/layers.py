@@ -13,7 +13,7 @@ from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
 from ..detectors.gradflow import Flags, GradientFlow, decades, numbers
 from ..finding import Claim, Evidence, Finding, Severity
-from ..layer_names import is_embedding, is_weight, listed, module_of, sizes_of
+from ..layer_names import is_embedding, is_expert, is_weight, listed, module_of, sizes_of
 from ..optimizers import adaptive
 from ..thresholds import threshold
 from .base import Rule, rule
@@ -25,7 +25,7 @@ DEAD = kind(
     meaning="Every element of the gradient of a layer is exactly 0, sample after sample: dead ReLUs, weights that all "
     "start at zero, a mask or a saturated activation after it.",
     detector="Gradient norms of exactly 0 in samples in a row, for a weight, while others have one or had.",
-    severity="warning; critical when no layer has any gradient left.",
+    severity="warning; critical when no layer has any gradient left; info for experts that no input is routed to.",
 )
 VANISHING = kind(
     "vanishing-gradients",
@@ -132,7 +132,7 @@ class DeadLayerRule(_LayerRule):
 
     def judge(self, schema: wire.Schema) -> None:
         flow, finding = self._flow, self._finding
-        dead = flow.zero >= self._least
+        dead = flow.enough(flow.zero, self._least)
         dead &= np.array([is_weight(name) for name in schema.names], np.bool_)
         dead &= ~_empty_shards(schema, self._norms)
         if finding is not None and self._said is not None:
@@ -146,8 +146,10 @@ class DeadLayerRule(_LayerRule):
         if not dead.any():
             return
         self._said = dead
-        where = _gradient_ends(schema, flow.zero >= self._least)
-        severity: Severity = "warning" if (flow.live > 0).any() else "critical"
+        where = _gradient_ends(schema, dead | (flow.zero >= self._least))
+        experts = [is_expert(name) for name in schema.names]
+        routed = bool(np.array(experts)[dead].all()) and bool(np.array(experts)[flow.live > 0].any())
+        severity: Severity = "critical" if not (flow.live > 0).any() else "info" if routed else "warning"
         self._finding = self.context.open(
             DEAD.name,
             _dead_claim(schema, dead, flow, where, self._norms, alone=severity == "critical"),
