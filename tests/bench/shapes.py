@@ -98,6 +98,13 @@ def restarts_without_rate(rng: np.random.Generator, n: int) -> Curve:
     return _restarts(rng, n, known=False)
 
 
+def cycles(rng: np.random.Generator, n: int) -> Curve:
+    """A rate that goes up and down in five triangles, and the loss with it, by a fifth to a half."""
+    t = np.arange(n) / n * 5
+    rate = np.abs(t - np.floor(t + 0.5)) * 2
+    return Curve(descent(n) * (1 + rng.uniform(0.2, 0.5) * rate) * white(rng, n, 0.03), 1e-4 + 1e-3 * rate)
+
+
 def _restarts(rng: np.random.Generator, n: int, *, known: bool) -> Curve:
     rate = 0.5 + 0.5 * np.cos(math.pi * ((np.arange(n) / n * 4) % 1.0))
     high = rng.uniform(0.2, 0.5)
@@ -177,6 +184,7 @@ HEALTHY: tuple[Shape, ...] = (
     tasks_in_turn,
     restarts_with_rate,
     restarts_without_rate,
+    cycles,
     epochs,
     running_mean,
     shifting_data,

@@ -50,8 +50,18 @@ def test_rise_from_the_first_evaluation_on_is_a_suspicion_of_the_data() -> None:
 
 
 def test_patience_without_a_falling_training_loss_is_a_note() -> None:
-    finding = only(evaluated(lambda number: 1.0, turning, 40), "early-stop")
+    finding = only(evaluated(lambda number: 1.0, turning, 28), "early-stop")
     assert finding.severity == "info" and "evaluations since its best" in finding.symptom
+
+
+def test_a_best_at_the_beginning_that_training_has_not_passed_either_is_a_warning() -> None:
+    def early(number: int) -> float:
+        return 1.0 + 0.04 * (number > 3) + 0.002 * wobble(number)
+
+    assert "early-stop" not in weighty(evaluated(lambda number: 1.0, early, 20))
+    finding = only(evaluated(lambda number: 1.0, early, 30), "early-stop")
+    assert finding.severity == "warning" and "training has not come down" in finding.symptom
+    assert "early-stop" not in weighty(evaluated(falling, early, 30))
 
 
 @pytest.mark.parametrize("noise", [0.005, 0.05, 0.3])

@@ -43,6 +43,21 @@ def test_spike_that_lingers_is_a_warning() -> None:
     assert (finding.severity, finding.status) == ("warning", "open") and "lingering" in finding.symptom
 
 
+def thrown_off(count: int, back: bool) -> list[float]:
+    """A descent, a batch of a hundred times its loss, and from the start again; or it stays there."""
+    learned = descent(300, start=2.3, end=0.5)
+    return [*learned, 60.0, *(learned[:count] if back else [2.2 + 0.05 * wobble(step) for step in range(count)])]
+
+
+def test_an_outlier_that_the_weights_recover_from_is_a_spike_that_lingers_and_no_divergence() -> None:
+    during = diagnose(start().steps(thrown_off(30, back=True)).records)
+    assert kinds(during) == ["loss-spike"] and only(during, "loss-spike").severity == "warning"
+    after = diagnose(start().steps(thrown_off(300, back=True)).records)
+    assert kinds(after) == ["loss-spike"] and only(after, "loss-spike").status == "resolved"
+    stays = diagnose(start().steps(thrown_off(400, back=False)).records)
+    assert only(stays, "divergence").first_step in range(295, 306)
+
+
 def test_divergence_is_critical_names_the_jump_of_the_rate_and_folds_the_spike() -> None:
     script = start().steps(descent(400)[:150], rate=1e-3).steps(flat(7.0, 100, 0.1), rate=0.1)
     engine = diagnose(script.records)

@@ -52,6 +52,8 @@ class Past:
     """The slope since the best lies wholly above 0."""
     index: int
     """Which evaluation the best was, from 0."""
+    floor: float
+    """The lowest smoothed level of the later half of all evaluations, Inf when the best is one of them."""
 
     @property
     def rise(self) -> float:
@@ -117,6 +119,7 @@ class EvaluationCurve:
             of=self.count,
             rising=rising,
             index=best.number,
+            floor=float(smooth[len(smooth) // 2 :].min()) if index < len(smooth) // 2 else math.inf,
         )
 
     def train_near(self, x: int) -> float | None:

@@ -43,6 +43,11 @@ class RateWatch:
         """The rate is still rising to its first peak."""
 
     @property
+    def climbing(self) -> bool:
+        """The rate has been rising ever since a planned restart began: the loss may rise with it."""
+        return self._climbing
+
+    @property
     def near_zero(self) -> bool:
         """The rate is small against its peak, or zero."""
         return self.last is not None and self.last < NEAR_ZERO * self.peak

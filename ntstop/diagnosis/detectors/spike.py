@@ -61,12 +61,21 @@ LINGER = threshold(
     "nothing changes",
     low=5.0,
 )
+YOUNG_SHARE = 0.25
+YOUNG_POINTS = 10
+"""Fewer points, but no fewer than ten, are enough where they are a quarter of all there are: the longest of those
+spikes took 14 % of the points up to their end."""
 LINGER_SHARE = 0.02
 """And 2 % of the points seen so far: in a long run it takes longer to matter, within the 5 % that it may take."""
 COMING_BACK = 0.25
 """A spike that has come down by a quarter of its first height is on its way back, for `PATIENCE` times as long."""
 PATIENCE = 2
 RECENT = 16
+
+OUTLIER_POINTS = 3
+"""A spike whose peak is one of its first three points was thrown up by a batch or two: what follows is the way back."""
+OUTLIER_HEIGHT = 2.0
+"""And the peak rose at least twice as far as what follows."""
 
 State = Literal["rising", "lingering", "recovered"]
 
@@ -84,6 +93,16 @@ class Spike:
     points: int = 0
     last_x: int = 0
     last: float = 0.0
+    peak_at: int = 1
+    """Which of its points the peak was, from 1."""
+
+    def outlier(self, level: float) -> bool:
+        """Whether a batch or two have thrown the loss, at `level` now, up."""
+        if self.peak_at > OUTLIER_POINTS:
+            return False
+        if min(self.baseline, level) > 0:
+            return math.log(self.peak / self.baseline) >= OUTLIER_HEIGHT * math.log(level / self.baseline)
+        return self.peak - self.baseline >= OUTLIER_HEIGHT * (level - self.baseline)
 
 
 class SpikeDetector:
@@ -219,6 +238,7 @@ class SpikeDetector:
         level = math.exp(self._baseline.level) if self._logs else self._baseline.level
         before = [point for point in self._raw if point[0] < first_x][-4:]
         self.spike = Spike(first_x, level, peak, peak_x, before, points=len(self._run))
+        self.spike.peak_at = 1 + [x for x, _, _ in self._run].index(peak_x)
         self.spike.last_x, self.spike.last = self._run[-1][:2]
         self._recent.clear()
         self._recent.extend(value for _, _, value in self._run)
@@ -231,7 +251,7 @@ class SpikeDetector:
         spike.points += 1
         spike.last_x, spike.last = x, y
         if y > spike.peak:
-            spike.peak, spike.peak_x = y, x
+            spike.peak, spike.peak_x, spike.peak_at = y, x, spike.points
         self._recent.append(value)
         if len(self._early) < RECENT:
             self._early.append(value)
@@ -239,7 +259,9 @@ class SpikeDetector:
         if self._logs:
             calm = max(calm, CALM_RISE)
         self._calm = self._calm + 1 if value - self._baseline.level < calm else 0
-        if self._calm >= CALM_RUN:
+        # What lingers is a level, and its end is one too: a few low points of a noisy curve are not it.
+        back = spike.state != "lingering" or median(self._recent) - self._baseline.level < calm / 2
+        if self._calm >= CALM_RUN and back:
             spike.state = "recovered"
             self.spike = None
             self._ended = self._seen
@@ -253,7 +275,8 @@ class SpikeDetector:
 
     def _lingers(self, points: int, calm: float) -> bool:
         """Whether it has been long enough, and is neither back nor coming back."""
-        patience = max(self._linger, LINGER_SHARE * self._seen)
+        young = max(YOUNG_POINTS, YOUNG_SHARE * self._seen)
+        patience = max(min(self._linger, young), LINGER_SHARE * self._seen)
         if points < patience:
             return False
         height = median(self._recent) - self._baseline.level

@@ -44,7 +44,8 @@ EARLY_STOP = kind(
     AREA,
     meaning="The run is past its best: the best validation loss lies many evaluations back.",
     detector="Patience over medians of three evaluations, with the noise between neighbours taken into account.",
-    severity="info.",
+    severity="info; warning when the best lies in the first quarter of many evaluations and the training loss has not "
+    "come down since either: all the steps after it have led nowhere.",
 )
 RISE = threshold(
     "overfit.rise",
@@ -99,6 +100,13 @@ FAR_BELOW = threshold(
     "differences are told too.",
     source="dropout, augmentation and label smoothing explain a half, as in the public ImageNet recipes",
 )
+NOWHERE: Final = 2.0
+"""Times the patience after which a best in the first quarter of the evaluations is a warning: of 140 healthy AlgoPerf
+runs five have such a one for a while, all with a training loss that comes down."""
+EARLY: Final = 0.25
+NOWHERE_RISE: Final = 0.01
+NOWHERE_SIGMAS: Final = 1.0
+"""And the lowest smoothed evaluation of the later half must lie 1 % and a sigma over the best: the lowest of ten."""
 PERFECT: Final = 0.9995
 TRAIN_FELL: Final = 0.02
 """Least share of its level by which the training loss must have come down since the best evaluation."""
@@ -185,18 +193,28 @@ class GeneralizationRule(Rule):
     def _kind(self, past: Past) -> str | None:
         """Which of them it is, if any."""
         rises = past.rising and past.sigmas >= self._sigmas and past.count >= self._least
-        before, now = self._curve.train_near(past.best.x), self._curve.train_now()
-        falls = (
-            before is not None
-            and now is not None
-            and before - now > max(2 * self._curve.train_noise(), TRAIN_FELL * abs(before))
-        )
-        if rises and falls and past.rise >= self._rise:
+        if rises and self._falls(past) and past.rise >= self._rise:
             if past.index <= 1 and past.rise >= self.context.value(AT_ONCE) and not self._had_descended(past):
                 return "leakage-suspect"
             return "overfit"
         over = past.rising and past.sigmas >= self._sigmas / 2 and past.rise >= self._rise / 3
+        if self._nowhere(past):
+            return "early-stop"
         return "early-stop" if over and past.count >= self._patience else None
+
+    def _falls(self, past: Past) -> bool | None:
+        """Whether training has come down since the best evaluation; None when it is not known."""
+        before, now = self._curve.train_near(past.best.x), self._curve.train_now()
+        if before is None or now is None:
+            return None
+        return before - now > max(2 * self._curve.train_noise(), TRAIN_FELL * abs(before))
+
+    def _nowhere(self, past: Past) -> bool:
+        """Neither curve has been better since the first quarter of the evaluations."""
+        if past.count < NOWHERE * self._patience or past.index >= EARLY * past.of or self._falls(past) is not False:
+            return False
+        over = past.floor - past.level
+        return NOWHERE_RISE * abs(past.level) <= over < math.inf and over >= NOWHERE_SIGMAS * past.noise
 
     def _had_descended(self, past: Past) -> bool:
         """Training had come down before the first evaluation, so that the best may lie before it."""
@@ -207,10 +225,10 @@ class GeneralizationRule(Rule):
 
     def _keep(self, name: str, past: Past) -> None:
         claim = self._claim(name, past)
-        severity: Severity = "info" if name == "early-stop" else "warning"
+        severity: Severity = "info" if name == "early-stop" and not self._nowhere(past) else "warning"
         finding = self._findings.get(name)
         if finding is not None and finding.status == "open":
-            finding.claim, finding.last_step = claim, past.last.x
+            finding.claim, finding.severity, finding.last_step = claim, severity, past.last.x
             self.context.book.changed()
             return
         first = past.first.x if name == "leakage-suspect" else past.best.x
@@ -266,9 +284,16 @@ class GeneralizationRule(Rule):
         questions = [] if saved is not None else [f"Is there a checkpoint near step {best.x:,}?"]
         since = f"{past.count} evaluations since its best, {best.value:.4g} at step {best.x:,}"
         if name == "early-stop":
+            nowhere = self._nowhere(past)
             return Claim(
-                symptom=f"{self._name} is past its best: {past.now:.4g} now, {since}",
-                hypothesis="More steps at this rate do not generalize better.",
+                symptom=f"{self._name} is past its best: {past.now:.4g} now, {since}"
+                + ("; training has not come down since either" if nowhere else ""),
+                hypothesis=(
+                    "Nothing has been learned since: one bad update has cost what the model could do (dead units, "
+                    "broken optimizer moments), or the rate has been too high from there on."
+                    if nowhere
+                    else "More steps at this rate do not generalize better."
+                ),
                 fix=f"Stop, and use {keep}; or lower the rate (×0.1) from there.",
                 confidence="medium: over its noise for that long. A planned decay of the rate may bring it down again.",
                 evidence=evidence,

@@ -105,6 +105,8 @@ class LossCurveRule(Rule):
         self._diverged: Finding | None = None
         self._reached = self._survived = 0.0
         """Where the divergence that is open began to be told, and the highest such level it came back from."""
+        self._relearns_until = -1
+        """Step up to which an outlier may take to be forgotten: what is slow to tell is not told before."""
         self._longest = 0
         """Steps that it took for that, at most."""
         self._signs = [0, 0]
@@ -222,6 +224,7 @@ class LossCurveRule(Rule):
         """A planned rise of the rate, or its end: a higher loss is expected, and the level is learned anew."""
         self._end_spike(self._spike.quiet())
         self._divergence.restart()
+        self._relearns_until = -1
         self._evaluations.clear()
         self._levels.clear()
         self._restarted = True
@@ -245,7 +248,7 @@ class LossCurveRule(Rule):
                 return
             # While the rate goes on rising, what it has thrown up does not come back by itself.
             warming = self.context.rate.warming and self._alone and told.points > 1
-            severity: Severity = "warning" if warming else "info"
+            severity: Severity = "warning" if warming or told.state == "lingering" else "info"
             self._spike_finding = self._open("loss-spike", claim, severity, told.first_x)
             return
         finding.claim = claim
@@ -268,6 +271,14 @@ class LossCurveRule(Rule):
                 self.context.book.changed()
             return
         if self._muted() or (divergence.how in ("above-start", "fallen") and not self._alone):
+            return
+        thrown = self._spike.spike
+        if divergence.how == "fallen" and thrown is not None and thrown.outlier(divergence.level):
+            # The weights are thrown off, the data and the rate are as before: it may take as long as it took to learn.
+            first_x = self.context.first_x or 0
+            self._relearns_until = thrown.first_x + (thrown.first_x - first_x)
+            thrown.state = "lingering"
+            self._tell_spike(thrown)
             return
         earlier = self._told_less("divergence")
         self._spike_finding = None
@@ -310,7 +321,7 @@ class LossCurveRule(Rule):
         context, levels = self.context, self._levels
         if len(levels.blocks) < 16:
             return
-        muted = self._muted() or self._diverged is not None
+        muted = self._muted() or self._diverged is not None or levels.blocks[-1].x1 < self._relearns_until
         diverged = self._diverged
         stays = diverged is not None and levels.blocks[-1].x1 - diverged.first_step > STAYS * self._longest > 0
         if diverged is not None and diverged.severity == "info" and stays:
