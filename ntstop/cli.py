@@ -279,7 +279,10 @@ def diagnose(
 @ntstop.command("explain")
 @click.argument("kind", required=False)
 def explain(kind: str | None) -> int:
-    """Say what a kind of finding means, and what it is judged by; without KIND, list them all."""
+    """Say what a kind of finding means, and what it is judged by; without KIND, list them all.
+
+    `ntstop explain keys` lists the actions that `[keys]` of ntstop.toml can move, and where they are.
+    """
     from ntstop.commands.explain import explain_kind
 
     return explain_kind(kind)

@@ -26,6 +26,7 @@ _TYPES = {
     "float": "a number",
     "int": "a whole number",
     "str | null": "text in quotes",
+    "str | array": "text in quotes, or a list of such",
     "str": "text",
     "bool": "true or false",
     "array": "a list",
@@ -54,7 +55,13 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     theme: Literal["dark", "light", "ansi"] = "dark"
     """ansi: the terminal's own 16 colours, which a terminal that has no others gets anyway."""
+    palette: Literal["standard", "blue-orange", "cividis"] = "standard"
+    """Colours of curves, phases and heat; the other two are for who tells some of them badly."""
+    refresh: float = 0.25
+    """Seconds from one look at the run to the next."""
     smoothing: Literal["off", "light", "strong"] = "light"
+    units: Literal["binary", "decimal"] = "binary"
+    """Of bytes: GiB or GB."""
     mouse: bool = True
     """Whether clicks and the wheel are taken. The terminal selects text with shift held (option in iTerm2), or without
     where this is false."""
@@ -67,6 +74,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Name ("plateau.patience") to value. Whether there is such a one, the diagnosis knows."""
     notify: Notify = Notify()
     view: View = View()
+    keys: dict[str, str | list[str]] = {}
+    """Name of an action to its key or keys. Whether there are such, the screen knows."""
 
 
 def settings_path(environment: Mapping[str, str] = os.environ) -> Path:
@@ -119,6 +128,8 @@ def _checked(path: Path, table: dict[str, Any]) -> Settings:
         _choices(path, table)
         what, _, where = str(error).partition(" - at `$.")
         raise SettingsError(f"{path}: {_key(table, where.rstrip('`'))}: {_in_words(what)}") from None
+    if not 0.1 <= settings.view.refresh <= 10.0:
+        raise SettingsError(f"{path}: view.refresh: {settings.view.refresh:g} is not within 0.1 to 10 seconds")
     notify_ = settings.notify
     if not 0.1 <= notify_.timeout <= 600.0:
         raise SettingsError(f"{path}: notify.timeout: {notify_.timeout:g} is not within 0.1 to 600 seconds")
@@ -183,4 +194,11 @@ def _key(table: Mapping[str, Any], where: str) -> str:
             if isinstance(value, bool) or not isinstance(value, int | float)
         )
         return f"thresholds.{next(wrong, '')}"
+    if where.startswith("keys[...]"):
+        wrong = (
+            name
+            for name, keys in table["keys"].items()
+            if not isinstance(keys, str | list) or any(not isinstance(key, str) for key in keys)
+        )
+        return f"keys.{next(wrong, '')}"
     return where

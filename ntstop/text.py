@@ -10,6 +10,7 @@ import math
 import re
 import unicodedata
 from functools import lru_cache
+from typing import Literal
 
 ELLIPSIS = "…"
 UNKNOWN = "?"
@@ -183,17 +184,32 @@ def _duration(seconds: float | None) -> str:
     return f"{hours // 24}d {hours % 24:02d}h"
 
 
+_BYTES = {
+    "binary": tuple((1024.0 ** (power + 1), f"{letter}iB") for power, letter in enumerate("KMGTP")),
+    "decimal": tuple((1000.0 ** (power + 1), f"{letter}B") for power, letter in enumerate("kMGTP")),
+}
+_bytes = _BYTES["binary"]
+
+
+def use_bytes(units: Literal["binary", "decimal"]) -> None:
+    """Write bytes in these units from now on, in all of this process: GiB or GB."""
+    global _bytes
+    _bytes = _BYTES[units]
+
+
+def byte_unit(amount: float) -> tuple[float, str]:
+    """The unit in which so many bytes are written: how many bytes it has, and its name."""
+    return next((unit for unit in _bytes if abs(amount) < 999.5 * unit[0]), _bytes[-1])
+
+
 def size(amount: float | None, width: int = 0) -> str:
-    """Bytes in binary units and at most eight cells: `512 B`, `61.2 GiB`; None is "–"."""
+    """Bytes in at most eight cells: `512 B`, `61.2 GiB`, by `use_bytes` `65.7 GB`; None is "–"."""
     if amount is None or not math.isfinite(amount):
         return "–".rjust(width)
     if abs(amount) < 1000:
         return f"{amount:.0f} B".rjust(width)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        amount /= 1024
-        if abs(amount) < 999.5:
-            return f"{three_digits(amount)} {unit}".rjust(width)
-    return f"{three_digits(amount / 1024)} PiB".rjust(width)
+    scale, name = byte_unit(amount)
+    return f"{three_digits(amount / scale)} {name}".rjust(width)
 
 
 def rate(per_second: float | None, width: int = 0) -> str:

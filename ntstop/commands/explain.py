@@ -1,4 +1,4 @@
-"""`ntstop explain`: what the kinds of findings mean, and the numbers that they are judged by."""
+"""`ntstop explain`: what the kinds of findings mean, and the numbers that they are judged by; and what keys there are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from ntstop.settings import read_settings, settings_path
 
 
 def explain_kind(name: str | None) -> int:
-    """Print what a kind means, or without a name the list of all; returns the exit code."""
+    """Print what a kind means, or without a name the list of all; "keys": what keys can be moved. The exit code."""
+    if name == "keys":
+        from ntstop.tui.keymap import listing
+
+        click.echo(listing())
+        return 0
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns - 1)
     if name is None:
         click.echo(families(width))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import click
@@ -34,6 +34,8 @@ class Options:
 
     view: View = field(default_factory=View)
     """How the screen begins."""
+    keys: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """The user's own keys."""
     once: bool = False
     """Whether the overview is to be printed once, as the screen would show it, instead of opening that."""
 
@@ -77,4 +79,6 @@ def gather(
             command_words(notify)
         except ValueError as error:
             raise click.ClickException(f"--notify: {error}") from error
-    return Options(log, checked(settings, thresholds).told, told, notify is not None, settings.view, once)
+    return Options(
+        log, checked(settings, thresholds).told, told, notify is not None, settings.view, settings.keys, once
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ntstop.launch import OUTPUT_FILE
+from ntstop.settings import SettingsError
 from ntstop.sources.base import Source, SourceError
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ def view(target: Path | Source, options: Options) -> int:
             # Imported while the session reads: both take their time.
             from ntstop.tui.app import run_app
 
-            return run_app(session, output_path=str(output) if output and output.exists() else None, begin=options.view)
-    except SourceError as error:
+            kept = str(output) if output and output.exists() else None
+            return run_app(session, output_path=kept, begin=options.view, keys=options.keys)
+    except (SettingsError, SourceError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -92,6 +94,6 @@ def compare(runs: Sequence[tuple[str, Path | Source]], options: Options) -> int:
                 stack.enter_context(session)
             from ntstop.tui.app import run_app
 
-            return run_app(sessions[0][1], compared=sessions, begin=options.view)
-    except SourceError as error:
+            return run_app(sessions[0][1], compared=sessions, begin=options.view, keys=options.keys)
+    except (SettingsError, SourceError) as error:
         raise click.ClickException(str(error)) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +14,9 @@ from textual.screen import Screen
 
 from ..session import Session
 from ..settings import View
+from ..text import use_bytes
 from . import bindings, terminal
+from .keymap import PLAIN_KEYS, Keymap, keymap_of
 from .screens import SCREENS
 from .screens.base import RunScreen
 from .screens.card import CardScreen
@@ -24,8 +26,7 @@ from .themes import ANSI, THEMES
 from .workspace import Shown, Workspace
 
 BEGIN = View()
-TICK = 0.25
-"""Seconds from one look at the sessions to the next."""
+NO_KEYS: Mapping[str, str | Sequence[str]] = {}
 
 
 class NtstopApp(App[int], inherit_bindings=False):
@@ -50,10 +51,13 @@ class NtstopApp(App[int], inherit_bindings=False):
         output_path: str | None = None,
         compared: Sequence[tuple[str, Session]] = (),
         begin: View = BEGIN,
+        keymap: Keymap = PLAIN_KEYS,
     ) -> None:
         super().__init__(driver_class=terminal.Driver)
         runs = [Shown(run, name) for name, run in compared] or [Shown(session)]
         self.workspace = Workspace(runs, title=title, output_path=output_path)
+        self.keymap = keymap
+        """Where the user has put the keys."""
         self.animation_level = "none"
         self.ascii_only = terminal.is_ascii_only()
         self._poor = terminal.has_few_colours()
@@ -61,6 +65,10 @@ class NtstopApp(App[int], inherit_bindings=False):
         """Whether to draw for a terminal that has none."""
         for theme in THEMES:
             self.register_theme(theme)
+        self.palette = begin.palette
+        """Name of the colours of curves, phases and heat."""
+        self.refresh_seconds = begin.refresh
+        use_bytes(begin.units)
         self.workspace.view.smoothing = begin.smoothing
         self.theme = ANSI if self._poor or begin.theme == "ansi" else f"ntstop-{begin.theme}"
 
@@ -70,10 +78,10 @@ class NtstopApp(App[int], inherit_bindings=False):
         return self._poor or self.theme == ANSI
 
     def on_mount(self) -> None:
-        """Take the terminal in hand, show the overview, and look at the sessions four times a second."""
+        """Take the terminal in hand, show the overview, and look at the sessions now and then."""
         terminal.guard(self)
         self.push_screen(self._installed(SCREENS[0].name if len(self.workspace.runs) == 1 else "curves"))
-        self.set_interval(TICK, self.tick)
+        self.set_interval(self.refresh_seconds, self.tick)
 
     @property
     def run_screen(self) -> RunScreen | None:
@@ -160,15 +168,17 @@ def run_app(
     output_path: str | None = None,
     compared: Sequence[tuple[str, Session]] = (),
     begin: View = BEGIN,
+    keys: Mapping[str, str | Sequence[str]] = NO_KEYS,
 ) -> int:
     """Show `session` (see `NtstopApp`) until the user quits, and return the exit code.
 
-    That is 0, or 128 + the signal that ended it.
+    That is 0, or 128 + the signal that ended it. `keys`: `[keys]` of the configuration. Raises `SettingsError`.
     """
+    keymap = keymap_of(keys)
     for name in ("COLUMNS", "LINES"):
         # Exported by some shells and wrappers, and wrong from the first resize on; the terminal itself knows.
         os.environ.pop(name, None)
-    app = NtstopApp(session, title=title, output_path=output_path, compared=compared, begin=begin)
+    app = NtstopApp(session, title=title, output_path=output_path, compared=compared, begin=begin, keymap=keymap)
     try:
         app.run(mouse=begin.mouse)
     finally:

@@ -10,29 +10,43 @@ from textual.binding import Binding, BindingType
 from .screens import SCREENS
 
 
-def key(keys: str, action: str, hint: str, help: str, *, show: bool = False, display: str | None = None) -> Binding:
-    """One binding; `keys` as textual names them, separated by commas."""
-    return Binding(keys, action, hint, show=show, key_display=display, tooltip=help, priority=False)
+def key(
+    keys: str, action: str, hint: str, help: str, *, name: str = "", show: bool = False, display: str | None = None
+) -> Binding:
+    """One binding; `keys` as textual names them, separated by commas.
+
+    `name`: what `[keys]` of the configuration calls it; without one it stays where it is.
+    """
+    return Binding(keys, action, hint, show=show, key_display=display, tooltip=help, id=name or None)
 
 
 APP: list[BindingType] = [
-    key("q,ctrl+c", "leave", "quit", "quit the viewer; the training goes on", show=True, display="q"),
-    key("question_mark", "help", "help", "this help", show=True, display="?"),
-    key("R", "runs", "runs", "the runs of this machine: look at another one, or lay it over", show=True),
-    key("p", "picture", "picture", "save the screen as SVG and text in the current folder"),
-    key("t", "next_theme", "theme", "next theme: dark, light, the terminal's own colours"),
+    key("q", "leave", "quit", "quit the viewer; the training goes on", name="quit", show=True),
+    key("ctrl+c", "leave", "", ""),
+    key("question_mark", "help", "help", "this help", show=True, display="?", name="help"),
+    key("R", "runs", "runs", "the runs of this machine: look at another one, or lay it over", show=True, name="runs"),
+    key("p", "picture", "picture", "save the screen as SVG and text in the current folder", name="picture"),
+    key("t", "next_theme", "theme", "next theme: dark, light, the terminal's own colours", name="theme"),
     *(
         key(
             entry.key,
             f"go('{entry.name}')",
             "screens" if entry is SCREENS[0] else "",
             f"{entry.name}: {entry.help}",
+            name=entry.name,
             show=entry is SCREENS[0] and len(SCREENS) > 1,
             display=f"{entry.key}-{SCREENS[-1].key}" if entry is SCREENS[0] else "",
         )
         for entry in SCREENS
     ),
-    key("ctrl+z", "suspend_process", "suspend", "suspend the viewer; `fg` brings it back", display="ctrl+z"),
+    key(
+        "ctrl+z",
+        "suspend_process",
+        "suspend",
+        "suspend the viewer; `fg` brings it back",
+        display="ctrl+z",
+        name="suspend",
+    ),
 ]
 
 RUN: list[BindingType] = [
@@ -43,22 +57,40 @@ RUN: list[BindingType] = [
         "stop the picture; reading goes on. In a replay: play, stop",
         show=True,
         display="space",
+        name="pause",
     ),
-    key("left", "cursor(-1)", "cursor", "move the cursor that all panes share; shift: faster", show=True, display="←→"),
-    key("right", "cursor(1)", "", ""),
-    key("shift+left", "cursor(-10)", "", ""),
-    key("shift+right", "cursor(10)", "", ""),
-    key("plus,equals_sign", "zoom(0.5)", "zoom", "show fewer or more steps", show=True, display="+-"),
-    key("minus", "zoom(2)", "", ""),
-    key("0", "follow", "tail", "follow the tail; again: the whole run", show=True, display="0"),
-    key("left_square_bracket", "seek(-1)", "replay", "replay of a run that has ended: back, on", display="[]"),
-    key("right_square_bracket", "seek(1)", "", ""),
-    key("less_than_sign", "speed(-1)", "speed", "replay slower, faster: 1× to 1000×", display="<>"),
-    key("greater_than_sign", "speed(1)", "", ""),
-    key("y", "log", "log", "logarithmic axis", show=True, display="y"),
-    key("e", "smoothing", "smooth", "smoothing: off, light, strong", show=True, display="e"),
-    key("tab", "app.focus_next", "panes", "next pane; shift: the one before", show=True, display="tab"),
-    key("shift+tab", "app.focus_previous", "", ""),
+    key(
+        "left",
+        "cursor(-1)",
+        "cursor",
+        "move the cursor that all panes share; shift: faster",
+        show=True,
+        display="←→",
+        name="cursor-left",
+    ),
+    key("right", "cursor(1)", "", "", name="cursor-right"),
+    key("shift+left", "cursor(-10)", "", "", name="cursor-left-fast"),
+    key("shift+right", "cursor(10)", "", "", name="cursor-right-fast"),
+    key("plus,equals_sign", "zoom(0.5)", "zoom", "show fewer or more steps", show=True, display="+-", name="zoom-in"),
+    key("minus", "zoom(2)", "", "", name="zoom-out"),
+    key("0", "follow", "tail", "follow the tail; again: the whole run", show=True, display="0", name="tail"),
+    key(
+        "left_square_bracket",
+        "seek(-1)",
+        "replay",
+        "replay of a run that has ended: back, on",
+        display="[]",
+        name="replay-back",
+    ),
+    key("right_square_bracket", "seek(1)", "", "", name="replay-on"),
+    key("less_than_sign", "speed(-1)", "speed", "replay slower, faster: 1× to 1000×", display="<>", name="slower"),
+    key("greater_than_sign", "speed(1)", "", "", name="faster"),
+    key("y", "log", "log", "logarithmic axis", show=True, display="y", name="log"),
+    key("e", "smoothing", "smooth", "smoothing: off, light, strong", show=True, display="e", name="smoothing"),
+    key(
+        "tab", "app.focus_next", "panes", "next pane; shift: the one before", show=True, display="tab", name="next-pane"
+    ),
+    key("shift+tab", "app.focus_previous", "", "", name="previous-pane"),
     key(
         "n",
         "finding(1)",
@@ -66,81 +98,133 @@ RUN: list[BindingType] = [
         "next, previous finding; the cursor shows where it began",
         show=True,
         display="nN",
+        name="next-finding",
     ),
-    key("N", "finding(-1)", "", ""),
-    key("enter", "card", "card", "open the card of the finding", show=True, display="enter"),
-    key("D", "dump", "", "where every thread of the job stands, by py-spy; it looks without a pause first"),
-    key("a", "acknowledge", "", "acknowledge the finding, with a note that all viewers of the run see"),
-    key("m", "mark", "", "mark the step, with a note that all viewers of the run see; on a mark: change or remove it"),
-    key("escape", "back", "", "clear the cursor; then follow the tail; then show the whole run", display="esc"),
+    key("N", "finding(-1)", "", "", name="previous-finding"),
+    key("enter", "card", "card", "open the card of the finding", show=True, display="enter", name="card"),
+    key(
+        "D", "dump", "", "where every thread of the job stands, by py-spy; it looks without a pause first", name="dump"
+    ),
+    key(
+        "a",
+        "acknowledge",
+        "",
+        "acknowledge the finding, with a note that all viewers of the run see",
+        name="acknowledge",
+    ),
+    key(
+        "m",
+        "mark",
+        "",
+        "mark the step, with a note that all viewers of the run see; on a mark: change or remove it",
+        name="mark",
+    ),
+    key(
+        "escape",
+        "back",
+        "",
+        "clear the cursor; then follow the tail; then show the whole run",
+        display="esc",
+        name="back",
+    ),
 ]
 
 OVERVIEW: list[BindingType] = []
 
 CURVES: list[BindingType] = [
-    key("enter", "enlarge", "large", "make the chosen curve large, or small again", show=True, display="enter"),
-    key("slash", "filter", "filter", "show only curves whose names have these words", show=True, display="/"),
-    key("o", "overlay", "overlay", "lay the chosen curve over others in the large chart, up to 6", show=True),
-    key("O", "overlay_none", "", "nothing laid over"),
-    key("x", "axis", "axis", "over steps, time or tokens", show=True),
-    key("d", "difference", "difference", "of several runs: each less the first", show=True),
-    key("s", "order", "order", "order: by kind, name or newest point; reverse", show=True, display="sS"),
-    key("S", "reverse", "", ""),
-    key("P", "pin", "pin", "pin the chosen curve before all others", show=True),
-    key("escape", "back", "", "small again; then no filter; then as everywhere", display="esc"),
+    key(
+        "enter",
+        "enlarge",
+        "large",
+        "make the chosen curve large, or small again",
+        show=True,
+        display="enter",
+        name="enlarge",
+    ),
+    key(
+        "slash",
+        "filter",
+        "filter",
+        "show only curves whose names have these words",
+        show=True,
+        display="/",
+        name="filter",
+    ),
+    key(
+        "o",
+        "overlay",
+        "overlay",
+        "lay the chosen curve over others in the large chart, up to 6",
+        show=True,
+        name="overlay",
+    ),
+    key("O", "overlay_none", "", "nothing laid over", name="overlay-none"),
+    key("x", "axis", "axis", "over steps, time or tokens", show=True, name="axis"),
+    key("d", "difference", "difference", "of several runs: each less the first", show=True, name="difference"),
+    key("s", "order", "order", "order: by kind, name or newest point; reverse", show=True, display="sS", name="sort"),
+    key("S", "reverse", "", "", name="reverse"),
+    key("P", "pin", "pin", "pin the chosen curve before all others", show=True, name="pin"),
+    key("escape", "back", "", "small again; then no filter; then as everywhere", display="esc", name="back"),
 ]
 
 CURVES_PANE: list[BindingType] = [
-    key("up", "screen.choose(-1)", "", "another curve; page keys, home and end go further", display="↑↓"),
-    key("down", "screen.choose(1)", "", ""),
-    key("pageup", "screen.page(-1)", "", ""),
-    key("pagedown", "screen.page(1)", "", ""),
-    key("home", "screen.choose(-1000000)", "", ""),
-    key("end", "screen.choose(1000000)", "", ""),
+    key("up", "screen.choose(-1)", "", "another curve; page keys, home and end go further", display="↑↓", name="up"),
+    key("down", "screen.choose(1)", "", "", name="down"),
+    key("pageup", "screen.page(-1)", "", "", name="page-up"),
+    key("pagedown", "screen.page(1)", "", "", name="page-down"),
+    key("home", "screen.choose(-1000000)", "", "", name="first"),
+    key("end", "screen.choose(1000000)", "", "", name="last"),
 ]
 
 LAYERS: list[BindingType] = [
-    key("up", "layer(-1)", "", "choose a row: its layers and their value stand in the title", display="↑↓"),
-    key("down", "layer(1)", "", ""),
+    key("up", "layer(-1)", "", "choose a row: its layers and their value stand in the title", display="↑↓", name="up"),
+    key("down", "layer(1)", "", "", name="down"),
 ]
 
 TABLE: list[BindingType] = [
-    key("up", "row(-1)", "", "choose a row; page keys, home and end go further", display="↑↓"),
-    key("down", "row(1)", "", ""),
-    key("pageup", "page(-1)", "", ""),
-    key("pagedown", "page(1)", "", ""),
-    key("home", "end(0)", "", ""),
-    key("end", "end(-1)", "", ""),
-    key("s", "sort", "sort", "sort by the next column, reverse", show=True, display="sS"),
-    key("S", "reverse", "", ""),
+    key("up", "row(-1)", "", "choose a row; page keys, home and end go further", display="↑↓", name="up"),
+    key("down", "row(1)", "", "", name="down"),
+    key("pageup", "page(-1)", "", "", name="page-up"),
+    key("pagedown", "page(1)", "", "", name="page-down"),
+    key("home", "end(0)", "", "", name="first"),
+    key("end", "end(-1)", "", "", name="last"),
+    key("s", "sort", "sort", "sort by the next column, reverse", show=True, display="sS", name="sort"),
+    key("S", "reverse", "", "", name="reverse"),
 ]
 
 STEP_TABLE: list[BindingType] = [
     *TABLE,
-    key("enter", "show", "show", "put the cursor where it happened", show=True, display="enter"),
+    key("enter", "show", "show", "put the cursor where it happened", show=True, display="enter", name="show"),
 ]
 
 LINES: list[BindingType] = [
-    key("up", "scroll_lines(-1)", "", "scroll; page keys go further", display="↑↓"),
-    key("down", "scroll_lines(1)", "", ""),
-    key("pageup", "scroll_lines(-10)", "", ""),
-    key("pagedown", "scroll_lines(10)", "", ""),
-    key("home", "scroll_lines(-100000)", "", ""),
-    key("end", "scroll_lines(100000)", "", ""),
+    key("up", "scroll_lines(-1)", "", "scroll; page keys go further", display="↑↓", name="up"),
+    key("down", "scroll_lines(1)", "", "", name="down"),
+    key("pageup", "scroll_lines(-10)", "", "", name="page-up"),
+    key("pagedown", "scroll_lines(10)", "", "", name="page-down"),
+    key("home", "scroll_lines(-100000)", "", "", name="first"),
+    key("end", "scroll_lines(100000)", "", "", name="last"),
 ]
 
 FINDINGS: list[BindingType] = [
-    key("up", "screen.finding(-1)", "", "previous, next finding", display="↑↓"),
-    key("down", "screen.finding(1)", "", ""),
+    key("up", "screen.finding(-1)", "", "previous, next finding", display="↑↓", name="up"),
+    key("down", "screen.finding(1)", "", "", name="down"),
 ]
 
 LAYERS_SCREEN: list[BindingType] = [
-    key("o", "fold", "fold", "one row a layer, a module, or a part of the model", show=True),
+    key("o", "fold", "fold", "one row a layer, a module, or a part of the model", show=True, name="fold"),
 ]
 
 FINDINGS_SCREEN: list[BindingType] = [
-    key("v", "severity", "severity", "show all findings, warnings and worse, critical ones only", show=True),
-    key("f", "family", "family", "show one family of findings after the other", show=True),
+    key(
+        "v",
+        "severity",
+        "severity",
+        "show all findings, warnings and worse, critical ones only",
+        show=True,
+        name="severity",
+    ),
+    key("f", "family", "family", "show one family of findings after the other", show=True, name="family"),
 ]
 
 CARD: list[BindingType] = [

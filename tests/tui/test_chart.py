@@ -14,8 +14,8 @@ from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.picture import Picture
 from ntstop.tui.raster.spec import ChartSpec, Colours, Marker, Span, Trace
 from ntstop.tui.raster.stack import Part, StackSpec
-from ntstop.tui.styles.paint import strip_of, style_of
-from ntstop.tui.styles.palette import DARK, LIGHT, MONO, SIXTEEN, choose
+from ntstop.tui.styles.paint import choose, strip_of, style_of
+from ntstop.tui.styles.palette import DARK, LIGHT, MONO, SIXTEEN
 from ntstop.tui.widgets.chart import Chart
 from ntstop.tui.widgets.heatmap import HeatMap, HeatSpec
 from ntstop.tui.widgets.phasebar import PhaseBar

@@ -7,7 +7,9 @@ from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import BindingsMap
 from textual.containers import Container
+from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -15,6 +17,7 @@ from ...diagnosis.report import reproduction_of
 from ...sources.evidence import is_here
 from .. import bindings
 from ..facts import Facts, facts_of, status_parts, tiny_lines, waiting_lines
+from ..keymap import PLAIN_KEYS
 from ..layout import is_tiny
 from ..widgets.findings import FindingRows
 from ..widgets.hints import Hints
@@ -52,6 +55,12 @@ class RunScreen(Screen[None]):
         self._versions: dict[str | None, int] = {}
         self._turn = 0
         self._is_due = False
+
+    @property
+    def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
+        """The bindings that act, each where the user has put its keys."""
+        keymap = getattr(self.app, "keymap", PLAIN_KEYS)
+        return [(node, keymap.apply(told)) for node, told in super()._binding_chain]
 
     @classmethod
     def hidden_why(cls, workspace: Workspace) -> str:

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from .. import bindings
+from ..keymap import key_label
 
 
 @runtime_checkable
@@ -50,7 +51,8 @@ class HelpScreen(ModalScreen[None]):
                 continue
             seen.add((active.node, binding.action))
             name = "this pane" if active.node is focused else "everywhere" if active.node is screen.app else here
-            shown = binding.key_display or screen.app.get_key_display(binding)
+            is_screen = binding.action.startswith("go(")
+            shown = key_label(binding.key) if is_screen or not binding.key_display else binding.key_display
             groups.setdefault(name, []).append((shown, binding.tooltip))
         order = ["this pane", here, "everywhere"]
         return cls(about, [(name, groups[name]) for name in order if name in groups])

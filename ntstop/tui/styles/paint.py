@@ -13,13 +13,24 @@ from textual.strip import Strip
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Colours, Glyphs
-from .palette import DARK, LIGHT, MONO, SIXTEEN, Look, Palette, choose
+from .palette import DARK, LIGHT, MONO, SIXTEEN, Look, Palette
+from .safe import SAFE
 
 if TYPE_CHECKING:
     from textual.app import App
 
-_PALETTES = {palette.name: palette for palette in (DARK, LIGHT, SIXTEEN, MONO)}
+_PALETTES = {palette.name: palette for palette in (DARK, LIGHT, SIXTEEN, MONO, *SAFE)}
 _COLOURS = {None: 0, "standard": 16, "windows": 16, "256": 256, "truecolor": 1 << 24}
+
+
+def choose(*, colours: int, dark: bool, no_color: bool, name: str = "standard") -> Palette:
+    """The palette for a terminal with `colours` colours (0, 8, 16, 256 or more); `name`: that of the configuration."""
+    if no_color or colours < 8:
+        return MONO
+    if colours <= 16:
+        return SIXTEEN
+    plain = DARK if dark else LIGHT
+    return _PALETTES.get(f"{plain.name} {name}", plain)
 
 
 def palette_of(app: App[Any]) -> Palette:
@@ -31,7 +42,12 @@ def palette_of(app: App[Any]) -> Palette:
     colours = 16 if getattr(app, "few_colours", False) else _COLOURS.get(app.console.color_system, 256)
     if app.is_headless and "NO_COLOR" not in os.environ:
         colours = max(colours, 16 if getattr(app, "few_colours", False) else 256)
-    return choose(colours=colours, dark=app.current_theme.dark, no_color="NO_COLOR" in os.environ)
+    return choose(
+        colours=colours,
+        dark=app.current_theme.dark,
+        no_color="NO_COLOR" in os.environ,
+        name=getattr(app, "palette", ""),
+    )
 
 
 def glyphs_of(app: App[Any]) -> Glyphs:

@@ -14,7 +14,7 @@ from ntstop_probe.wire import Device
 
 from ...run.process import ProcessState
 from ...sparkline import spark
-from ...text import clip, fit, size
+from ...text import byte_unit, clip, fit, size
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..view import StepView
@@ -26,7 +26,6 @@ LABEL, SPARK = 9, 10
 MOST_ROWS = 12
 FLAT = 0.05
 """What moves by less than this share of itself is drawn flat."""
-_GIB = 2.0**30
 
 At = Callable[[str], float | None]
 """The value of a series at the cursor, or its newest."""
@@ -143,7 +142,7 @@ def _host_rows(at: At, recent: Recent) -> list[Row]:
 
 
 def _of(used: float, total: float | None) -> str:
-    return size(used) if total is None else f"{used / _GIB:.1f} of {size(total)}"
+    return size(used) if total is None else f"{used / byte_unit(total)[0]:.1f} of {size(total)}"
 
 
 def _joined(parts: Sequence[str]) -> str:

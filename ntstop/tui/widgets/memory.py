@@ -9,7 +9,7 @@ import numpy as np
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
-from ...text import percent, size
+from ...text import byte_unit, percent, size
 from ..raster.ink import line
 from ..raster.spec import ChartSpec, Level, Marker, Trace
 from ..view import StepView
@@ -17,7 +17,8 @@ from ..workspace import Look
 from .chart import Chart
 from .pane import Pane, Value, value
 
-UNITS = (("GiB", 2.0**30), ("MiB", 2.0**20))
+LEAST = 2.0**20
+"""Bytes below which the axis keeps the unit of a million."""
 _DEVICE = {"allocated": "allocated", "reserved": "reserved", "inactive_split": "inactive split"}
 _HOST = {"host/process_rss": "process", "host/children_rss": "loader workers"}
 
@@ -34,9 +35,10 @@ def memory_curves(process: ProcessState) -> list[tuple[str, str]]:
 
 
 def unit_of(process: ProcessState) -> tuple[str, float]:
-    """The unit of the axis, and its bytes: GiB where anything takes one."""
+    """The unit of the axis, and its bytes: that of the largest, from a million on."""
     largest = max((process.series[name].last_y or 0.0 for name, _ in memory_curves(process)), default=0.0)
-    return UNITS[0] if largest >= UNITS[0][1] else UNITS[1]
+    scale, name = byte_unit(max(largest, LEAST))
+    return name, scale
 
 
 def memory_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker]) -> ChartSpec:

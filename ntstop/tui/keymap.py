@@ -1,0 +1,200 @@
+"""The user's own keys: `[keys]` of the configuration, checked against the bindings, laid over them where they act."""
+
+from __future__ import annotations
+
+import difflib
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from textual.binding import Binding, BindingsMap, BindingType
+from textual.keys import _character_to_key
+
+from ..settings import SettingsError, settings_path
+from . import bindings
+from .screens import SCREENS
+
+MODIFIERS = ("ctrl", "alt", "shift")
+_NAMED = {
+    **{name: name for name in ("up", "down", "left", "right", "home", "end", "pageup", "pagedown", "enter", "escape")},
+    **{name: name for name in ("space", "tab", "backspace", "delete", "insert")},
+    **{f"f{number}": f"f{number}" for number in range(1, 25)},
+    **{"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete", "ins": "insert"},
+}
+_SAME = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
+"""What a terminal sends the same bytes for."""
+_FIXED = {"ctrl+c": "quit"}
+_SHOWN = {
+    "left": "←",
+    "right": "→",
+    "up": "↑",
+    "down": "↓",
+    "space": "space",
+    "escape": "esc",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+}
+_CHARACTERS = {_character_to_key(character): character for character in string.punctuation}
+_PAIRS = {
+    "cursor-left": "cursor-right",
+    "zoom-in": "zoom-out",
+    "replay-back": "replay-on",
+    "slower": "faster",
+    "next-finding": "previous-finding",
+    "sort": "reverse",
+    "up": "down",
+}
+"""Names that are explained together: the keys of both stand at the first."""
+_SEE = {
+    **{second: first for first, second in _PAIRS.items()},
+    **{"cursor-left-fast": "cursor-left", "cursor-right-fast": "cursor-left", "previous-pane": "next-pane"},
+    **{"page-up": "up", "page-down": "up", "first": "up", "last": "up", "overlay-none": "overlay"},
+}
+"""Where those without words of their own are explained."""
+_SCREENS = [entry.name for entry in SCREENS]
+
+CONTEXTS: Mapping[str, Sequence[Sequence[BindingType]]] = {
+    "overview": (bindings.OVERVIEW, bindings.LAYERS, bindings.FINDINGS),
+    "curves": (bindings.CURVES, bindings.CURVES_PANE),
+    "layers": (bindings.LAYERS_SCREEN, bindings.TABLE, bindings.LAYERS),
+    "step": (bindings.STEP_TABLE,),
+    "memory": (bindings.LINES,),
+    "ranks": (bindings.TABLE,),
+    "findings": (bindings.FINDINGS_SCREEN, bindings.TABLE),
+    "run": (bindings.LINES, bindings.STEP_TABLE),
+}
+"""Of each screen the lists that act there, beside those that act everywhere."""
+
+
+@dataclass(frozen=True)
+class Keymap:
+    """Names of bindings to their keys, as textual calls them; who is not named keeps its own."""
+
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def apply(self, told: BindingsMap) -> BindingsMap:
+        """The same bindings, each on its keys."""
+        if not self.keys:
+            return told
+        moved: dict[str, list[Binding]] = {}
+        done = set()
+        for key, binding in told:
+            name = binding.id or ""
+            if name in self.keys and (name, binding.action) in done:
+                continue
+            done.add((name, binding.action))
+            shown = self.shown(binding)
+            for new in self.keys.get(name, (key,)):
+                moved.setdefault(new, []).append(binding.with_key(new, shown))
+        return BindingsMap.from_keys(moved)
+
+    def shown(self, binding: Binding) -> str:
+        """How its keys are written in the help and at the bottom."""
+        name = binding.id or ""
+        pair = _SCREENS[-1] if name == _SCREENS[0] else _PAIRS.get(name)
+        if binding.key_display and name not in self.keys and pair not in self.keys:
+            return binding.key_display
+        first = "/".join(key_label(key) for key in self.keys.get(name, (binding.key,))) or "no key"
+        if pair is None or not binding.key_display:
+            return first
+        second = "/".join(key_label(key) for key in self.keys.get(pair, _defaults()[pair][:1])) or "no key"
+        short = len(first) == len(second) == 1
+        return f"{first}-{second}" if name == _SCREENS[0] else first + ("" if short else "/") + second
+
+
+PLAIN_KEYS = Keymap()
+"""Every key where it is without a configuration."""
+
+
+def keymap_of(told: Mapping[str, str | Sequence[str]]) -> Keymap:
+    """The table `[keys]`: name to a key, or to several.
+
+    Raises `SettingsError` with one line where a name or a key is unknown, or a key would be two things at once.
+    """
+    known = _defaults()
+    keys = {}
+    for name, words in told.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.4)
+            hint = f"did you mean keys.{near[0]}?" if near else f"there are {', '.join(known)}"
+            raise _error(name, f"there is no such action; {hint}")
+        keys[name] = tuple(_parsed(name, word) for word in ([words] if isinstance(words, str) else words))
+    _check_clashes(keys)
+    return Keymap(keys)
+
+
+def listing() -> str:
+    """Every action that `[keys]` can move, with its keys and what it does, a line each."""
+    lists = [bindings.APP, bindings.RUN, *(one for lists in CONTEXTS.values() for one in lists)]
+    told: dict[str, str] = {}
+    for binding in _named(lists):
+        name = binding.id or ""
+        told[name] = told.get(name) or binding.tooltip or f"see {_SEE[name]}"
+    return "\n".join(
+        f"{name:<19}{' '.join(map(key_label, keys)):<10}{told[name]}" for name, keys in _defaults().items()
+    )
+
+
+def key_label(key: str) -> str:
+    """A key as it is written for people: `?`, `ctrl+x`, `←`."""
+    *modifiers, last = key.split("+")
+    return "+".join([*modifiers, _SHOWN.get(last) or _CHARACTERS.get(last, last)])
+
+
+def _parsed(name: str, word: str) -> str:
+    """The key as textual calls it."""
+    # The plus key, too, alone or with others.
+    *modifiers, last = (
+        [*word[:-2].split("+"), "+"] if word.endswith("++") else [word] if word == "+" else word.split("+")
+    )
+    key = _character_to_key(last) if len(last) == 1 and last.isprintable() and last != " " else _NAMED.get(last.lower())
+    if key is None or not set(modifiers) <= set(MODIFIERS) or len(set(modifiers)) < len(modifiers):
+        raise _error(name, f"{word!r} is no key; such are q, Q, ?, f5, enter, pageup, shift+left, ctrl+x")
+    if len(last) == 1 and "shift" in modifiers:
+        raise _error(name, f"{word!r}: write the character that shift makes, such as {last.upper()!r}")
+    whole = "+".join([*(part for part in MODIFIERS if part in modifiers), key])
+    if whole in _SAME:
+        raise _error(name, f"{word!r}: a terminal sends the same for {_SAME[whole]}")
+    if whole in _FIXED:
+        raise _error(name, f"{word!r} is {_FIXED[whole]}, always")
+    return whole
+
+
+def _named(lists: Sequence[Sequence[BindingType]]) -> Iterator[Binding]:
+    for binding in Binding.make_bindings(one for these in lists for one in these):
+        if binding.id:
+            yield binding
+
+
+def _defaults() -> dict[str, list[str]]:
+    """Name to its keys as they are without a configuration."""
+    found: dict[str, list[str]] = {}
+    every = [bindings.APP, bindings.RUN, *(one for lists in CONTEXTS.values() for one in lists)]
+    for binding in _named(every):
+        if binding.key not in found.setdefault(binding.id or "", []):
+            found[binding.id or ""].append(binding.key)
+    return found
+
+
+def _check_clashes(keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise `SettingsError` where two actions of a screen have come to one key, that had not before."""
+    for context, lists in CONTEXTS.items():
+        before: dict[str, set[str]] = {}
+        for binding in _named([bindings.APP, bindings.RUN, *lists]):
+            before.setdefault(binding.id or "", set()).add(binding.key)
+        after = {name: set(keys.get(name, old)) for name, old in before.items()}
+        for name in keys:
+            for other, theirs in after.items():
+                if name == other or name not in after or before[name] & before[other]:
+                    continue
+                for key in after[name] & theirs:
+                    where = "everywhere" if other in _everywhere() else f"on the screen {context}"
+                    raise _error(name, f"{key_label(key)} is {other} already, {where}; keys.{other} would move that")
+
+
+def _everywhere() -> set[str]:
+    return {binding.id or "" for binding in _named([bindings.APP, bindings.RUN])}
+
+
+def _error(name: str, what: str) -> SettingsError:
+    return SettingsError(f"{settings_path()}: keys.{name}: {what}")
