@@ -70,7 +70,7 @@ def test_names_of_thresholds_may_stand_in_quotes_or_not(config: Path) -> None:
         ("[view]\nrefresh = '1'", "view.refresh: expected a number, got text"),
         ("keys = 3", "keys: expected a table, got a whole number"),
         ("[keys]\nquit = 'x'\nlog = 3", "keys.log: expected text in quotes, or a list of such, got a whole number"),
-        ("[keys]\nlog = ['l', 3]", "keys.log: expected text in quotes, got a whole number"),
+        ("[keys]\nlog = ['l', 3]", "keys.log: expected text, got a whole number"),
         ("view = 3", "view: expected a table, got a whole number"),
         ("thresholds = 3", "thresholds: expected a table, got a whole number"),
         ("[thresholds]\nplateau.patience = 'long'", "thresholds.plateau.patience: expected a number, got text"),
