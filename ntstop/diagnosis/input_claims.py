@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ntstop_probe import wire
 
 from .finding import Basis
@@ -58,3 +60,7 @@ def input_fix(workers: int | None, host: wire.Host | None) -> str:
         "Look at the disk or mount: copy the data to the local disk, read larger files (shards), raise prefetch_factor"
         f" to 4; persistent_workers=True if it waits at each epoch's start{room}."
     )
+
+
+CROWD_CAUSE: Final = "Other processes on the host hold its cores: what loads the data gets too few of them."
+CROWD_FIX: Final = "Ask for cores of its own, or end what else runs there; the loader itself may be quick enough."

@@ -97,6 +97,16 @@ def test_loader_behind_a_busy_gpu_is_a_note() -> None:
     assert only(diagnose(script.records), "input-bound").severity == "info"
 
 
+def test_a_loader_whose_cores_others_hold_is_a_note_and_not_laid_to_the_disk() -> None:
+    def host(step: int, t: float) -> list[wire.Record]:
+        return [wire.Host(t=t, process_cpu=0.3, children_cpu=0.2, host_cpu=4.0, cores=4)]
+
+    script = timed(lambda step: usual(step, 0.06), 400, between=host, workers=2)
+    of = msgspec.structs.replace(manifest(), hardware={"cores": "4"}, workers=2)
+    finding = only(diagnose([hello(of=of), *script.records[1:]]), "input-bound")
+    assert finding.severity == "info" and "hold its cores" in finding.claim.hypothesis
+
+
 def test_a_phase_of_the_jobs_own_names_the_copies() -> None:
     script = timed(lambda step: {**usual(step), "h2d": 0.05}, 200)
     assert only(diagnose(script.records), "transfer-bound").where == "transfer"

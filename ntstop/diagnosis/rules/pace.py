@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 from typing import Final
 
@@ -10,6 +9,7 @@ from ntstop_probe import wire
 
 from ..catalogue import Area, kind
 from ..context import Context, StepBlock
+from ..crowd import Crowd
 from ..detectors.pace import Pace
 from ..detectors.slowdown import Slowdown, SlowdownDetector
 from ..evidence import seconds
@@ -52,12 +52,6 @@ RECOMPILES = threshold(
     source="torch._dynamo's recompile_limit is 8 a function: it then gives up and runs it eagerly, and slowly",
 )
 WARNING: Final = 1.3
-CROWDED: Final = 0.85
-"""Share of all cores of the host that are busy when it is said to be crowded."""
-TAKEN: Final = 0.25
-"""Share of its cores that other processes must have taken since."""
-HELD: Final = 0.5
-"""Or that they hold, before and since: then it is chance how much of the rest the job gets, and in which phase."""
 PHASE: Final = 0.5
 """Part of the loss of time that one phase must hold to be named."""
 OUTSIDE: Final = "other"
@@ -97,8 +91,7 @@ class StepTimeRule(Rule):
         """The same for the phase "other" alone."""
         self._by_outside = False
         self._finding: Finding | None = None
-        self._others: deque[tuple[int, float, float]] = deque(maxlen=256)
-        """(step, cores that other processes use, cores that are busy at all)."""
+        self._crowd = Crowd()
 
     def _elapsed(self, pace: Pace) -> float:
         return pace.mean * max(pace.count, (pace.x1 - pace.x0) // self.context.stride + 1)
@@ -110,9 +103,7 @@ class StepTimeRule(Rule):
         self._end(self.context.last_x, "a new attempt took over")
 
     def host(self, host: wire.Host) -> None:
-        if host.host_cpu is not None and host.process_cpu is not None:
-            own = host.process_cpu + (host.children_cpu or 0.0)
-            self._others.append((self.context.last_x, max(0.0, host.host_cpu - own), host.host_cpu))
+        self._crowd.add(self.context.last_x, host)
 
     def event(self, event: wire.Event) -> None:
         if event.kind == "epoch":
@@ -144,7 +135,7 @@ class StepTimeRule(Rule):
             return
         finding = self._finding
         if finding is None:
-            crowd = self._crowd(found)
+            crowd = self._crowd.since(found.after.x0, found.after.x1, self.context.hello)
             severity: Severity = "info" if crowd is not None or found.ratio < WARNING else "warning"
             phase, claim = _slower(found, crowd)
             self._finding = self.context.open(
@@ -169,22 +160,6 @@ class StepTimeRule(Rule):
             self._finding = None
             self._by_outside = False
             self.context.book.changed()
-
-    def _crowd(self, found: Slowdown) -> Evidence | None:
-        """Other processes that have come: the cores they use now and used before."""
-        hello = self.context.hello
-        cores = int(hello.manifest.hardware.get("cores", "0") or 0) if hello is not None else 0
-        since = found.after.x0
-        then = [others for x, others, _ in self._others if x < since]
-        now = [(others, busy) for x, others, busy in self._others if x >= since]
-        if not cores or not then or not now:
-            return None
-        before, after = sum(then) / len(then), sum(others for others, _ in now) / len(now)
-        busy = sum(busy for _, busy in now) / len(now)
-        if busy < CROWDED * cores or (after - before < TAKEN * cores and min(before, after) < HELD * cores):
-            return None
-        text = f"other processes use {after:.1f} of the host's {cores} cores, {before:.1f} before"
-        return Evidence(text, "host_cpu", found.after.x1, after, "cores")
 
 
 def _whole(pace: Pace) -> Pace:

@@ -11,10 +11,11 @@ from ntstop_probe import wire
 
 from ..catalogue import Area, kind
 from ..context import Context, StepBlock
+from ..crowd import Crowd
 from ..detectors.pace import Pace, joined
 from ..evidence import seconds
 from ..finding import Claim, Evidence, Finding, Severity
-from ..input_claims import input_cause, input_fix, worker_basis, worker_text
+from ..input_claims import CROWD_CAUSE, CROWD_FIX, input_cause, input_fix, worker_basis, worker_text
 from ..thresholds import threshold
 from .base import Rule, rule
 
@@ -26,7 +27,8 @@ INPUT_BOUND = kind(
     meaning="The training waits for its next batch: the loader, not the model, sets the pace.",
     detector="The share of the step, evaluations and checkpoints left out, that passes in next() of the loader, in "
     "windows of steps; without a loader it is not known and not said.",
-    severity="warning; info where a fetch is so short that it is Python's own time, or the GPU is busy all the same.",
+    severity="warning; info where a fetch is so short that it is Python's own time, the GPU is busy all the same, or "
+    "other processes hold the host's cores.",
 )
 TRANSFER_BOUND = kind(
     "transfer-bound",
@@ -145,6 +147,7 @@ class InputRule(Rule):
         self._copies = ShareWatch(context.value(TRANSFER))
         self._findings: dict[str, Finding] = {}
         self._host: wire.Host | None = None
+        self._crowd = Crowd()
         self._busy: dict[int, deque[float]] = {}
         self._needed = int(context.value(SECONDS))
         self._last: Pace | None = None
@@ -156,6 +159,7 @@ class InputRule(Rule):
 
     def host(self, host: wire.Host) -> None:
         self._host = host
+        self._crowd.add(self.context.last_x, host)
 
     def steps(self, block: StepBlock) -> None:
         for pace in self.context.paces(block):
@@ -204,7 +208,8 @@ class InputRule(Rule):
 
     def _severity(self, since: Pace) -> Severity:
         short = since.phases["data"] < self.context.value(FETCH)
-        return "info" if short or self._saturated() else "warning"
+        crowd = self._crowd.since(since.x0, since.x1, self.context.hello)
+        return "info" if short or self._saturated() or crowd is not None else "warning"
 
     def _saturated(self) -> bool:
         return any(len(seen) >= 5 and np.median(list(seen)[-10:]) >= SATURATED for seen in self._busy.values())
@@ -248,10 +253,13 @@ class InputRule(Rule):
         elif host is not None and host.process_cpu is not None:
             text = f"the process keeps {host.process_cpu:.1f} cores busy"
             evidence.append(Evidence(text, "process_cpu", since.x1, host.process_cpu, "cores"))
+        crowd = self._crowd.since(since.x0, since.x1, self.context.hello)
+        if crowd is not None:
+            evidence.append(crowd)
         return Claim(
             symptom=f"the loader takes {share:.0%} of the step{was}",
-            hypothesis=input_cause(workers, host),
-            fix=input_fix(workers, host),
+            hypothesis=input_cause(workers, host) if crowd is None else CROWD_CAUSE,
+            fix=input_fix(workers, host) if crowd is None else CROWD_FIX,
             confidence=(
                 "high that it waits in next(): timed there, over several windows of steps. Medium on the cause: a run "
                 "on random tensors of the same shape would tell."
