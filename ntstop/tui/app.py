@@ -125,6 +125,16 @@ class NtstopApp(App[int], inherit_bindings=False):
         """Show what the keys do here, made from the bindings that are active now."""
         self.push_screen(HelpScreen.of(self.screen))
 
+    def action_commands(self) -> None:
+        """Find what can be done here by its name, and do it."""
+        from .screens.commands import Command, CommandsScreen, commands_of
+
+        def do(command: Command | None) -> None:
+            if command is not None:
+                self.call_later(self.run_action, command.action, command.node)
+
+        self.push_screen(CommandsScreen(commands_of(self.screen)), do)
+
     def on_card_screen_curves(self, event: CardScreen.Curves) -> None:
         """From a card: the curves that it rests on, at the step where it began."""
         self.workspace.pick(event.finding)

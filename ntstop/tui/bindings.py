@@ -25,6 +25,7 @@ APP: list[BindingType] = [
     key("ctrl+c", "leave", "", ""),
     key("question_mark", "help", "help", "this help", show=True, display="?", name="help"),
     key("R", "runs", "runs", "the runs of this machine: look at another one, or lay it over", show=True, name="runs"),
+    key("ctrl+p", "commands", "", "find what can be done here by its name", display="ctrl+p", name="commands"),
     key("p", "picture", "picture", "save the screen as SVG and text in the current folder", name="picture"),
     key("t", "next_theme", "theme", "next theme: dark, light, the terminal's own colours", name="theme"),
     *(
@@ -93,14 +94,14 @@ RUN: list[BindingType] = [
     key("shift+tab", "app.focus_previous", "", "", name="previous-pane"),
     key(
         "n",
-        "finding(1)",
+        "jump(1)",
         "findings",
         "next, previous finding; the cursor shows where it began",
         show=True,
         display="nN",
         name="next-finding",
     ),
-    key("N", "finding(-1)", "", "", name="previous-finding"),
+    key("N", "jump(-1)", "", "", name="previous-finding"),
     key("enter", "card", "card", "open the card of the finding", show=True, display="enter", name="card"),
     key(
         "D", "dump", "", "where every thread of the job stands, by py-spy; it looks without a pause first", name="dump"
@@ -236,6 +237,14 @@ CARD: list[BindingType] = [
 NOTE: list[BindingType] = [
     key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
     key("ctrl+r", "take_back", "take back", "it is not acknowledged, or marked, any more"),
+]
+
+COMMANDS: list[BindingType] = [
+    key("up", "row(-1)", "", "another one; page keys go further", display="↑↓"),
+    key("down", "row(1)", "", ""),
+    key("pageup", "row(-10)", "", ""),
+    key("pagedown", "row(10)", "", ""),
+    key("escape,ctrl+p", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
 ]
 
 RUNS: list[BindingType] = [

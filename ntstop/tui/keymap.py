@@ -129,10 +129,15 @@ def listing() -> str:
     told: dict[str, str] = {}
     for binding in _named(lists):
         name = binding.id or ""
-        told[name] = told.get(name) or binding.tooltip or f"see {_SEE[name]}"
+        told[name] = told.get(name) or binding.tooltip or f"see {explained_at(name)}"
     return "\n".join(
         f"{name:<19}{' '.join(map(key_label, keys)):<10}{told[name]}" for name, keys in _defaults().items()
     )
+
+
+def explained_at(name: str) -> str:
+    """The action at which an action without words of its own is explained; "" for one with words."""
+    return _SEE.get(name, "")
 
 
 def key_label(key: str) -> str:

@@ -202,6 +202,12 @@ class Workspace:
         self.pick(finding)
         return finding
 
+    def jump(self, offset: int) -> Finding | None:
+        """`choose`, but where none was chosen yet, forwards is the first of them and backwards the last."""
+        if any(finding.id == self._chosen for finding in self.findings):
+            return self.choose(offset)
+        return self.choose(offset - 1 if offset > 0 else offset)
+
     def pick(self, finding: Finding) -> None:
         """Choose this one."""
         self._chosen = finding.id

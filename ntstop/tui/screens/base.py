@@ -284,6 +284,11 @@ class RunScreen(Screen[None]):
         if self.workspace.choose(offset) is not None:
             self.redraw()
 
+    def action_jump(self, offset: int) -> None:
+        """The same, and the first time to the weightiest, or to the last."""
+        if self.workspace.jump(offset) is not None:
+            self.redraw()
+
     def action_card(self) -> None:
         """Open the card of the chosen finding."""
         finding = self.workspace.finding
