@@ -17,6 +17,8 @@ from typing import Any
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
+from .slim import Slimmer
+
 SMALLEST = (40, 10)
 """Columns and rows below which nothing is drawn but a line of text."""
 _MOUSE_MODES = (1000, 1002, 1006)
@@ -29,7 +31,16 @@ class Driver(LinuxDriver):
     """Textual's own, but whatever is typed or pasted, down to single bytes, does not end the app.
 
     Of the mouse it asks for buttons, wheel and drags, not for every move: those would cost bytes over ssh for nothing.
+    What is written goes through a `Slimmer`.
     """
+
+    _slimmer: Slimmer | None = None
+
+    def write(self, data: str) -> None:
+        """Send `data` to the terminal."""
+        if self._slimmer is None:
+            self._slimmer = Slimmer()
+        super().write(self._slimmer.slim(data))
 
     def _enable_mouse_support(self) -> None:
         if self._mouse:

@@ -9,65 +9,15 @@ at most 5 % of a core, at most 20 kB/s, first paint within 0.6 s.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import json
 import os
-import pty
-import select
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 from pathlib import Path
 
-import psutil
-
-SIZE = (40, 120)
-"""Rows and columns."""
-PAINTED = b"step time"
-"""Words that only a drawn overview has."""
-
-
-class Viewer:
-    """`ntstop RUN` in a pseudo-terminal of our own."""
-
-    def __init__(self, run: str) -> None:
-        self.started = time.monotonic()
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
-            ntstop = str(Path(sys.executable).with_name("ntstop"))
-            os.execv(ntstop, [ntstop, run])
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
-
-    def read(self, seconds: float) -> int:
-        """Read what it writes for some seconds; returns how many bytes that were."""
-        end, total = time.monotonic() + seconds, 0
-        while (left := end - time.monotonic()) > 0:
-            if select.select([self.master], [], [], left)[0]:
-                total += len(os.read(self.master, 65536))
-        return total
-
-    def first_paint(self, limit: float = 30.0) -> float:
-        """Seconds from the start until the overview was drawn. Raises `TimeoutError` after `limit` seconds."""
-        seen = b""
-        while time.monotonic() < self.started + limit:
-            if select.select([self.master], [], [], 0.1)[0]:
-                seen += os.read(self.master, 65536)
-                if PAINTED in seen:
-                    return time.monotonic() - self.started
-        raise TimeoutError(f"nothing was painted in {limit} s: {seen[-400:]!r}")
-
-    def close(self) -> None:
-        """Quit with the key for it."""
-        os.write(self.master, b"q")
-        with contextlib.suppress(OSError):
-            self.read(10.0)
-        os.close(self.master)
-        os.waitpid(self.pid, 0)
+from tests.bench.viewer import Viewer
 
 
 def train(steps: int, folder: Path) -> subprocess.Popen[bytes]:
@@ -110,19 +60,15 @@ def measure(seconds: float, steps: int, start_at: int, keys: str = "") -> dict[s
             viewer.first_paint()
             os.write(viewer.master, keys.encode())
             viewer.read(4.0)
-            process = psutil.Process(viewer.pid)
-            before, start = sum(process.cpu_times()[:2]), time.monotonic()
-            size = viewer.read(seconds)
-            took, cpu = time.monotonic() - start, sum(process.cpu_times()[:2]) - before
+            cores, written = viewer.idle(seconds)
             viewer.close()
         finally:
             child.terminate()
             child.wait(20)
     return {
         "first_paint_s": round(min(paints), 3),
-        "cpu_percent_of_a_core": round(100 * cpu / took, 2),
-        "kilobytes_per_second": round(size / took / 1000, 2),
-        "seconds": round(took, 1),
+        "cpu_percent_of_a_core": round(100 * cores, 2),
+        "kilobytes_per_second": round(written / 1000, 2),
     }
 
 

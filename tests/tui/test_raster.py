@@ -264,7 +264,10 @@ def test_blanks_in_front_of_a_text_hold_it_in_its_column() -> None:
 def test_a_picture_splits_into_runs_of_like_cells_and_wide_characters_stay_whole() -> None:
     picture = Picture.blank(6, 1)
     picture.write(0, 0, "a损b", Ink.STRONG)
-    assert [(run.text, run.ink) for run in picture.runs(0)] == [("a损b", Ink.STRONG), ("  ", Ink.NONE)]
+    picture.write(0, 5, "c", Ink.DIM)
+    assert [(run.text, run.ink) for run in picture.runs(0)] == [("a损b ", Ink.STRONG), ("c", Ink.DIM)]
+    picture.ground[0, 4] = Ink.SPAN
+    assert [run.text for run in picture.runs(0)] == ["a损b", " ", "c"]
     assert picture.write(0, 5, "损") == 5
 
 

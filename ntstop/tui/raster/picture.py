@@ -92,10 +92,16 @@ class Picture:
         return [self.runs(row) for row in range(self.height)]
 
     def runs(self, row: int) -> list[Run]:
-        """One row as runs of like cells; a wide character is one character in its run's text."""
+        """One row as runs of like cells; a wide character is one character in its run's text.
+
+        A blank has no ink to be seen: it takes that of its left neighbour, so that a dotted line is one run. Each run
+        costs some forty bytes to the terminal.
+        """
         codes, ink, ground = self.codes[row], self.ink[row], self.ground[row]
         if not len(codes):
             return []
+        own = np.concatenate(([True], (codes[1:] != SPACE) | (ground[1:] != ground[:-1])))
+        ink = ink[np.maximum.accumulate(np.where(own, np.arange(len(codes)), 0))]
         look = ink.astype(np.uint16) << 8 | ground
         starts = np.flatnonzero(np.concatenate(([True], (look[1:] != look[:-1]) & (codes[1:] != WIDE_TAIL))))
         text = codes.astype("<u4").tobytes().decode("utf-32-le")
