@@ -102,6 +102,8 @@ class Session:
         self._answer = threading.Condition()
         self._asked = 0
         """How often somebody has asked whether all is read."""
+        self._refreshed = 0
+        """The last of these questions for which the source was told to look."""
         self._answered = 0
         """The last of these questions that is answered with yes."""
         self._kept = ViewerState(None)
@@ -229,8 +231,9 @@ class Session:
     def _turn(self) -> None:
         # Read before polling: what is on disk when the question is put will have been read when nothing more comes.
         question = self._asked
-        if question > self._answered:
+        if question > self._refreshed:
             self._source.refresh()
+            self._refreshed = question
         if self.replay is not None and self._source is not self.replay:
             self._source.close()
             self._source = self.replay
@@ -249,8 +252,9 @@ class Session:
         if status != self.status:
             self.status = status
             self.version += 1
-        done = question > self._answered and not arrivals and status.complete
-        if status.complete and (past or not arrivals):
+        nothing_left = not arrivals or (isinstance(self._source, RunSource) and self._source.refreshed)
+        done = question > self._answered and nothing_left and status.complete
+        if status.complete and (past or not arrivals or done):
             with self.lock:
                 self._engine.settle()
         if done:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ntstop_probe import registry
 from ntstop_probe.registry import ProcessInfo
-from ntstop_probe.wire import PROTOCOL, Frame
+from ntstop_probe.wire import PROTOCOL, Frame, Heartbeat
 
 from .base import Arrival, removed_layers
 from .decoding import Decoder
@@ -20,15 +20,23 @@ _HELD_AT_FIRST = 64
 _LOOK_FIRST = 0.05
 _LOOK_LAST = 1.0
 """Seconds between two looks at the recording, doubling while nothing is found."""
+_LOOK_SHARE = 0.001
+"""Seconds for each process between two looks at the first: of a thousand, each finds then what has been written in a
+second, and costs little more than one that finds a single frame."""
+MANY = 32
+"""From as many processes on, what is looked at in all of them is looked at less often, and in smaller pieces."""
+_CHUNK_OF_MANY = 64 * 1024
+"""Bytes that are read at a time of each of many: what is read is held until its turn, and the ranks go side by side."""
 
 
 class Feed:
     """Frames of one process in order. Knows no socket: whoever has one calls `hear`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, among: int = 1) -> None:
+        """`among`: processes of the run, which share the memory for what is read, and the time for looking."""
         self.folder = folder
         self.info: ProcessInfo | None = None
-        self.recording = ProcessRecording(folder)
+        self.recording = ProcessRecording(folder, chunk=_CHUNK_OF_MANY if among >= MANY else None)
         self.sequencer = Sequencer()
         self.decoder = Decoder()
         self.complete = False
@@ -37,17 +45,26 @@ class Feed:
         """Endpoint that is listened to."""
         self.look_now = False
         """Look at the recording with the next `poll`."""
+        self.reached = 0.0
+        """Unix time of the newest heartbeat among what was given out, in rising order where there is none."""
         self._heard = float("-inf")
         self._look_at = 0.0
-        self._look_every = _LOOK_FIRST
+        self._look_first = self._look_every = max(_LOOK_FIRST, min(_LOOK_LAST, among * _LOOK_SHARE))
         self._info_stamp: tuple[int, int] | None = None
 
     @property
-    def order(self) -> tuple[int, float, str]:
-        """Earlier attempts come first, so that their curves do too."""
-        if self.info is None:
-            return (0, 0.0, self.folder.name)
-        return (self.info.attempt, self.info.wall, self.folder.name)
+    def order(self) -> tuple[int, int, float, str]:
+        """Earlier attempts come first, so that their curves do too; of one attempt rank 0, by which the others are
+        judged. A process without a rank comes before."""
+        info = self.info
+        if info is None:
+            return (0, -1, 0.0, self.folder.name)
+        return (info.attempt, -1 if info.rank is None else info.rank, info.wall, self.folder.name)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is read to its end before others are begun; those are read side by side, by the time."""
+        return self.info is None or not self.info.rank
 
     def refresh(self) -> bool:
         """Read the announcement again if it has changed; True when it has."""
@@ -94,28 +111,41 @@ class Feed:
 
     def poll(self, now: float) -> list[Arrival]:
         """The records whose turn it is, about 4 MB of them at most. Raises `SourceError`."""
-        return self.decoder.arrivals(self.frames(now))
+        arrivals = self.decoder.arrivals(self.frames(now))
+        if not self.complete:
+            beats = (arrival.record for arrival in reversed(arrivals) if type(arrival.record) is Heartbeat)
+            beat = next(beats, None)
+            self.reached = self.reached + 1.0 if beat is None else beat.wall
+        return arrivals
 
     def frames(self, now: float) -> list[Frame]:
         """The frames whose turn it is, about 4 MB of them at most. Raises `SourceError`."""
+        frames: list[Frame] = []
         if not self.complete:
             frames = self.sequencer.through(self.recording.read())
-            self.complete = not frames
-            if frames:
+            # Not only once there is nothing: one that goes on being written has always more when it is asked again.
+            self.complete = self.recording.at_end
+            if not self.complete:
                 return frames
-        frames = self.sequencer.take(now)
-        if self.look_now or ((self.sequencer.gap or not self.live(now)) and now >= self._look_at):
-            frames += self._look(now)
-        return frames
+        # The recording before anything is given up: whoever was kept from looking for long has it there.
+        return frames + (self._look(now) if self.is_due(now) else self.sequencer.take(now))
+
+    def is_due(self, now: float) -> bool:
+        """Whether the next `poll` looks at the recording."""
+        return self.look_now or ((self.sequencer.gap or not self.live(now)) and now >= self._look_at)
+
+    def due_since(self) -> float:
+        """Since when the recording may be looked at again."""
+        return self._look_at
 
     def _look(self, now: float) -> list[Frame]:
         """See whether the recording has what the socket did not bring."""
         recorded = self.recording.read()
-        self.look_now = False
+        self.look_now = self.look_now and not self.recording.at_end
         if recorded or self.sequencer.gap:
-            self._look_every = _LOOK_FIRST
+            self._look_every = self._look_first
         else:
             self._look_every = min(_LOOK_LAST, 2 * self._look_every)
-        self._look_at = now if recorded else now + self._look_every
+        self._look_at = now + self._look_every if not recorded or self._look_first > _LOOK_FIRST else now
         # Not through `put`, which keeps only so many: what was read once is not read again.
         return self.sequencer.through(recorded) + self.sequencer.take(now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import time
 from collections.abc import Callable
@@ -14,19 +15,22 @@ import zmq
 from ntstop_probe.wire import PROTOCOL, Frame
 
 from .base import Arrival, SourceError, SourceStatus, newer_protocol
-from .feed import Feed
+from .feed import MANY, Feed
 from .openfiles import room_for
 from .segments import is_process_folder
-from .subscriber import Subscriber
+from .subscriber import BURST, Subscriber
 
 _DISCOVER_EVERY = 1.0
 """Seconds between two looks for new processes."""
 _NAP = 0.05
 """Seconds between two looks at the files, at least."""
-_MANY = 32
-"""From as many processes on, what is looked at in all of them is looked at less often."""
-_COUNT_EVERY = 0.25
+_COUNT_EVERY = 1.0
 """Seconds between two counts of what many processes lack."""
+_SWEEP_EVERY = 0.25
+"""Seconds between two looks for those of many processes that have fallen silent."""
+_SLICE = 0.01
+"""Seconds that the recordings of many processes are read at a time. In between the socket is emptied: what does not fit
+into its queues would have to be read from a recording, too."""
 _DISCOVER_SHARE = 0.02
 """Share of the time that looking for processes may take, when they are many."""
 _Taken = TypeVar("_Taken", Arrival, Frame)
@@ -52,8 +56,15 @@ class RunSource:
         self._problem = ""
         self._ordered: list[Feed] = []
         self._complete = False
-        self._touched: set[Feed] = set()
-        """Those that may have something to give."""
+        self._behind: list[tuple[int, bool, float, int, Feed]] = []
+        """Those whose recording is not read to its end, a heap: the first is the next to be read."""
+        self._turns = 0
+        self._touched: dict[Feed, None] = {}
+        """Those that may have something to give, in the order in which they were heard."""
+        self._gather_until = 0.0
+        """When the next frames of many processes are taken in: one look at many costs less than many at one."""
+        self._is_empty = True
+        """Nothing was left in the socket when it was last listened to."""
         self._sweep_at = 0.0
         self._room = 0
         """Sockets that may still be opened."""
@@ -63,7 +74,7 @@ class RunSource:
     def status(self) -> SourceStatus:
         """How the reading goes, over all processes; of many, up to a quarter of a second old."""
         now = time.monotonic()
-        if self._counted is not None and now < self._counted[0] and len(self._feeds) >= _MANY:
+        if self._counted is not None and now < self._counted[0] and len(self._feeds) >= MANY:
             return replace(self._counted[1], complete=self._complete)
         status = self._count(now)
         self._counted = now + _COUNT_EVERY, status
@@ -109,15 +120,24 @@ class RunSource:
             left = deadline - time.monotonic()
             if taken or left <= 0:
                 return taken
-            now = time.monotonic()
-            rest = min((feed.rest(now) for feed in self._feeds.values()), default=_NAP)
-            wait = min(left, max(rest, _NAP))
+            wait = min(left, self._rest(time.monotonic()))
+
+    def _rest(self, now: float) -> float:
+        """Seconds in which nothing can be found but what a socket says."""
+        if len(self._feeds) >= MANY:
+            return max(self._sweep_at - now, _NAP) if not self._touched else 0.0
+        return max(min((feed.rest(now) for feed in self._feeds.values()), default=_NAP), _NAP)
 
     def refresh(self) -> None:
         """Look at all recordings with the next `poll`, even while their sockets speak."""
         for feed in self._feeds.values():
             feed.look_now = True
         self._sweep_at = 0.0
+
+    @property
+    def refreshed(self) -> bool:
+        """Whether all that was on disk at the last `refresh` has been given out."""
+        return self._complete and not any(feed.look_now for feed in self._feeds.values())
 
     def close(self) -> None:
         """Close the socket."""
@@ -131,8 +151,13 @@ class RunSource:
             if wait > 0:
                 time.sleep(wait)
             return
+        many = len(self._feeds) >= MANY
+        if many and self._complete and self._is_empty and (pause := self._gather_until - time.monotonic()) > 0:
+            time.sleep(pause)
+        frames = self._subscriber.receive(wait)
         now = time.monotonic()
-        for frame in self._subscriber.receive(wait):
+        self._gather_until, self._is_empty = now + _NAP, len(frames) < BURST
+        for frame in frames:
             self._hear(frame, now)
 
     def _hear(self, frame: Frame, now: float) -> None:
@@ -141,50 +166,81 @@ class RunSource:
             self._strangers += 1
         else:
             feed.hear(frame, now)
-            self._touched.add(feed)
+            self._touched[feed] = None
 
     def _collect(self, now: float, take: Callable[[Feed, float], list[_Taken]]) -> list[_Taken]:
-        if not self._complete and (items := self._catch_up(now, take)):
-            return items
-        if now >= self._sweep_at or len(self._ordered) < _MANY:
-            self._sweep_at = now + _NAP
-            due = [feed for feed in self._ordered if feed in self._touched or feed.rest(now) <= 0]
-        else:
-            due = sorted(self._touched, key=_order)
-        items = [item for feed in due for item in take(feed, now)]
-        self._touched = {feed for feed in due if feed.rest(now) <= 0}
+        """What there is of those that are read to their end, then of those that are not, a burst of these."""
+        due = self._touched
+        if now >= self._sweep_at or len(self._ordered) < MANY:
+            self._sweep_at = now + _SWEEP_EVERY
+            due = {feed: None for feed in self._ordered if feed in due or feed.rest(now) <= 0}
+        lacking, items = list[Feed](), list[_Taken]()
+        for feed in due:
+            if not feed.complete:
+                continue
+            if len(self._ordered) >= MANY and feed.is_due(now) and not feed.look_now:
+                lacking.append(feed)
+            else:
+                items += take(feed, now)
+        items += self._look_at(lacking, now, take)
+        self._touched = {feed: None for feed in due if feed.complete and feed.rest(now) <= 0}
+        if not self._complete:
+            items += self._catch_up(now, take)
+        return items
+
+    def _look_at(self, lacking: list[Feed], now: float, take: Callable[[Feed, float], list[_Taken]]) -> list[_Taken]:
+        """Look at recordings of many processes: some of them, those that wait the longest, and none while the socket
+        has more."""
+        items: list[_Taken] = []
+        for feed in sorted(lacking, key=Feed.due_since):
+            if not self._is_empty or time.monotonic() - now > _SLICE:
+                break
+            items += take(feed, now)
         return items
 
     def _catch_up(self, now: float, take: Callable[[Feed, float], list[_Taken]]) -> list[_Taken]:
-        """One recording after the other, earlier attempts first, and each before anything live; a burst at a time."""
+        """Earlier attempts first, of each those that lead, and then the others side by side: what one rank has to be
+        compared with, the others have about then."""
         items: list[_Taken] = []
-        for feed in self._ordered:
-            while not feed.complete:
-                items += take(feed, now)
-                if items and time.monotonic() - now > _NAP:
-                    return items
+        until = now + (_SLICE if len(self._ordered) >= MANY else _NAP)
+        while self._behind:
+            feed = self._behind[0][-1]
+            items += take(feed, now)
+            if feed.complete:
+                heapq.heappop(self._behind)
+            else:
+                heapq.heapreplace(self._behind, self._place(feed))
+            if items and time.monotonic() > until:
+                return items
         self._complete = bool(self._ordered)
         return items
+
+    def _place(self, feed: Feed) -> tuple[int, bool, float, int, Feed]:
+        self._turns += 1
+        return feed.order[0], not feed.leads, feed.order[2] if feed.leads else feed.reached, self._turns, feed
 
     def _discover(self, now: float) -> None:
         """Find new processes, and what the known ones announce anew."""
         if now < self._discover_at:
             return
-        for folder in self._folders():
+        folders = self._folders()
+        for folder in folders:
             if folder not in self._feeds:
-                self._feeds[folder] = Feed(folder)
+                self._feeds[folder] = Feed(folder, among=len(folders))
         known = [feed for feed in self._feeds.values() if feed.refresh() and feed.info is not None]
         for feed in known:
             if feed.info is not None:
                 self._by_writer[feed.info.writer] = feed
         if known or len(self._ordered) != len(self._feeds):
             self._ordered = sorted(self._feeds.values(), key=_order)
-            self._complete = bool(self._ordered) and all(feed.complete for feed in self._ordered)
+            self._behind = [self._place(feed) for feed in self._ordered if not feed.complete]
+            heapq.heapify(self._behind)
+            self._complete = bool(self._ordered) and not self._behind
         if self.live:
             self._connect_all()
         took = time.monotonic() - now
         every = _DISCOVER_EVERY if self._feeds else 4 * _NAP
-        self._discover_at = now + max(every, took / _DISCOVER_SHARE if len(self._feeds) >= _MANY else 0.0)
+        self._discover_at = now + max(every, took / _DISCOVER_SHARE if len(self._feeds) >= MANY else 0.0)
 
     def _connect_all(self) -> None:
         wanted = [feed for feed in self._ordered if feed.info and feed.info.endpoint != feed.connected]
@@ -231,5 +287,5 @@ class RunSource:
             self._room -= 1
 
 
-def _order(feed: Feed) -> tuple[int, float, str]:
+def _order(feed: Feed) -> tuple[int, int, float, str]:
     return feed.order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from .base import SourceError
 
 CHUNK = 1024 * 1024
 _BURST_BYTES = 4 * CHUNK
+_SETTLES = 1.0
+"""Seconds after which two changes of a folder have two dates: those of some file systems are coarse."""
 _SEGMENT = re.compile(r"(core|layers)-(\d+)\.nts")
 _STREAMS = ("core", "layers")
 
@@ -51,11 +54,42 @@ class ReadCounts:
     """Times that a segment had gone before it was read."""
 
 
+class Listing:
+    """Whether a folder may hold other names than when it was last listed: by its date, which is quicker to ask for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._date: int | None = None
+        self._since = 0.0
+        self._is_known = False
+        """It has been listed since its date was too old to be that of a change to come."""
+
+    def may_differ(self) -> bool:
+        """False only where a listing would show what the one after the last call of this showed."""
+        try:
+            date = os.stat(self._folder).st_mtime_ns
+        except OSError:
+            self.forget()
+            return True
+        now = time.monotonic()
+        if date != self._date:
+            self._date, self._since, self._is_known = date, now, False
+        elif self._is_known:
+            return False
+        self._is_known = now - self._since > _SETTLES
+        return True
+
+    def forget(self) -> None:
+        """What was listed has not all been looked at."""
+        self._date = None
+
+
 class StreamReader:
     """The frames of one stream ("core" or "layers") of a process folder, segment by segment, as they are written."""
 
-    def __init__(self, folder: Path, stream: str, place: Place | None = None) -> None:
-        """`place`: where to go on, what an earlier reader called its `here` or its `before`."""
+    def __init__(self, folder: Path, stream: str, place: Place | None = None, chunk: int | None = None) -> None:
+        """`place`: where to go on, what an earlier reader called its `here` or its `before`. `chunk`: bytes that are
+        read at a time, a MiB where it is not said."""
         place = place or Place(-1, 0, ReadCounts())
         self._folder = folder
         self._stream = stream
@@ -63,6 +97,8 @@ class StreamReader:
         self._offset = place.offset
         self._reader = FrameReader()
         self._past = replace(place.past)
+        self._bytes = chunk or CHUNK
+        self._listing = Listing(folder)
         self.problem = ""
         """Why the current segment cannot be read, "" when it can."""
         self.before = self.here
@@ -88,9 +124,12 @@ class StreamReader:
         while True:
             if frames := self._read_here():
                 return frames
+            if not self._listing.may_differ():
+                return []
             later = [number for number in segments(self._folder, self._stream) if number > self._number]
             if not later:
                 return []
+            self._listing.forget()
             # The writer moved on, so this segment is final; its last bytes may have come since we looked.
             if frames := self._read_here():
                 return frames
@@ -123,7 +162,7 @@ class StreamReader:
             self.problem = f"{path}: {error.strerror}"
             return b""
         try:
-            data = os.pread(descriptor, CHUNK, self._offset)
+            data = os.pread(descriptor, self._bytes, self._offset)
         except OSError as error:
             self.problem = f"{path}: {error.strerror}"
             return b""
@@ -144,11 +183,13 @@ class StreamReader:
 class ProcessRecording:
     """Both streams of a process folder in the order in which they were written, live or long finished."""
 
-    def __init__(self, folder: Path, bookmark: Bookmark | None = None) -> None:
-        """`bookmark`: where to go on, instead of at the first frame."""
+    def __init__(self, folder: Path, bookmark: Bookmark | None = None, chunk: int | None = None) -> None:
+        """`bookmark`: where to go on, instead of at the first frame. `chunk`: bytes that are read of a file at a time;
+        each `read` gives at most about four times as many."""
         mark = bookmark or Bookmark((Place(-1, 0, ReadCounts()),) * len(_STREAMS), None, 0, 0, None)
         self.folder = folder
-        self._streams = [StreamReader(folder, *each) for each in zip(_STREAMS, mark.places, strict=True)]
+        self._streams = [StreamReader(folder, *each, chunk) for each in zip(_STREAMS, mark.places, strict=True)]
+        self._most = 4 * chunk if chunk else _BURST_BYTES
         self._queues: list[deque[Frame]] = [deque() for _ in _STREAMS]
         self._next = mark.next
         self._given = mark.next or 0
@@ -158,6 +199,8 @@ class ProcessRecording:
         """Numbers before that of the first frame that was read: what is missing there nobody has counted."""
         self._removed = mark.removed
         """Frames that the tombstone speaks of, and segments that had gone when it was read."""
+        self.at_end = False
+        """The last `read` has given all that there was."""
 
     @property
     def bookmark(self) -> Bookmark:
@@ -197,13 +240,15 @@ class ProcessRecording:
         self._look_for_tombstone()
         frames: list[Frame] = []
         size = 0
-        while size < _BURST_BYTES:
+        self.at_end = False
+        while size < self._most:
             queue = self._next_queue()
             # Only on a gap is the stream that seems to be at its end looked at again: a frame was written before
             # those with a higher number, so once such a one was read it must be there.
             if (queue is None or queue[0].sequence != self._next) and self._fill():
                 continue
             if queue is None:
+                self.at_end = True
                 break
             frame = queue.popleft()
             self._count(frame.sequence)

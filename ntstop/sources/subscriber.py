@@ -23,7 +23,8 @@ _LEAST_WATER = 16
 _ALL_WATER = 16_384
 """Frames of all processes together, 130 MB: each keeps the 8 KiB alive into which libzmq has read it. Of a thousand
 ranks each may be 3 s ahead of us."""
-_BURST = 2048
+BURST = 2048
+"""Frames that are taken in at a time, at most."""
 
 
 class Subscriber:
@@ -64,11 +65,11 @@ class Subscriber:
             return
 
     def receive(self, timeout: float) -> list[Frame]:
-        """Frames that have come, a bounded burst of them; waits up to `timeout` seconds for the first."""
+        """Frames that have come, `BURST` at most; waits up to `timeout` seconds for the first."""
         if not self._socket.poll(max(0, round(timeout * 1000))):
             return []
         frames: list[Frame] = []
-        for _ in range(_BURST):
+        for _ in range(BURST):
             try:
                 message = self._socket.recv(zmq.NOBLOCK)
             except zmq.ZMQError:
