@@ -71,6 +71,12 @@ def test_layers_that_are_used_in_turn_are_given_time_to_have_theirs() -> None:
     assert told == {50: [], 90: ["frozen-layers"], 199: []}
 
 
+def test_steps_whose_loss_is_nothing_have_no_gradient_and_no_dead_layers() -> None:
+    losses = [0.1 if step % 40 == 0 else 0.0 for step in range(400)]
+    looks = [step for step in range(1, 400, 3) if step % 40]
+    assert weighty(diagnose(run(losses=losses, looks=looks, grad_norm=[0.0] * 4).records)) == []
+
+
 def test_experts_that_no_input_is_routed_to_are_a_note() -> None:
     names = [f"moe.experts.{expert}.weight" for expert in range(4)]
     script = run(names=names, grad_norm=[1.0, None, 1.0, None], param_norm=[None, 2.0, None, 2.0])

@@ -108,7 +108,10 @@ class _LayerRule(Rule):
 
 @rule
 class DeadLayerRule(_LayerRule):
-    """dead-layer: one finding for all layers that are dead now, named by the deepest one, where the gradient ends."""
+    """dead-layer: one finding for all layers that are dead now, named by the deepest one, where the gradient ends.
+
+    Steps whose loss is exactly 0 are left out: a margin that is kept, or a batch without a reward, has no gradient.
+    """
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -118,8 +121,22 @@ class DeadLayerRule(_LayerRule):
         self._finding: Finding | None = None
         self._said: Flags | None = None
         """The layers of the finding."""
+        self._waiting: deque[LayerSample] = deque(maxlen=16)
+        """Samples of steps that are not told yet."""
+        self._nothing: deque[int] = deque(maxlen=1024)
+        """Ordinals of the newest steps whose loss was exactly 0."""
+
+    def steps(self, block: StepBlock) -> None:
+        self._nothing.extend(_nothing_to_learn(block))
+        while self._waiting and self._waiting[0].ordinal < block.ordinal + block.count:
+            sample = self._waiting.popleft()
+            if sample.ordinal not in self._nothing:
+                self._flow.add(sample.x, sample.columns.get("grad_norm"), sample.columns.get("param_norm"))
+                self._norms = sample.columns.get("param_norm") or self._norms
+        super().steps(block)
 
     def restart(self, schema: wire.Schema) -> None:
+        self._waiting.clear()
         self._flow = GradientFlow(len(schema.names))
         if self._finding is not None:
             self._finding.resolve(self.context.last_x)
@@ -127,8 +144,7 @@ class DeadLayerRule(_LayerRule):
             self.context.book.changed()
 
     def look(self, sample: LayerSample) -> None:
-        self._flow.add(sample.x, sample.columns.get("grad_norm"), sample.columns.get("param_norm"))
-        self._norms = sample.columns.get("param_norm") or self._norms
+        self._waiting.append(sample)
 
     def judge(self, schema: wire.Schema) -> None:
         flow, finding = self._flow, self._finding
@@ -230,6 +246,15 @@ class VanishingRule(_LayerRule):
             first_x=self._since,
             last_x=x,
         )
+
+
+def _nothing_to_learn(block: StepBlock) -> list[int]:
+    """Ordinals of the steps all of whose losses are exactly 0."""
+    if not block.losses:
+        return []
+    columns = [losses for name in block.losses if (losses := block.losses.filled(name)) is not None]
+    worst = np.max(np.abs(columns), axis=0)
+    return [] if worst.all() else (np.flatnonzero(worst == 0.0) + block.ordinal).tolist()
 
 
 def _empty_shards(schema: wire.Schema, norms: list[float | None]) -> Flags:
