@@ -77,6 +77,11 @@ def test_steps_whose_loss_is_nothing_have_no_gradient_and_no_dead_layers() -> No
     assert weighty(diagnose(run(losses=losses, looks=looks, grad_norm=[0.0] * 4).records)) == []
 
 
+def test_layers_that_a_step_does_not_use_do_not_make_its_steps_small() -> None:
+    script = run(grad_norm=[None, None, None, 1.0], update_ratio=[0.0, 0.0, 0.0, 2e-3])
+    assert "update-ratio-low" not in kinds(diagnose(script.records))
+
+
 def test_experts_that_no_input_is_routed_to_are_a_note() -> None:
     names = [f"moe.experts.{expert}.weight" for expert in range(4)]
     script = run(names=names, grad_norm=[1.0, None, 1.0, None], param_norm=[None, 2.0, None, 2.0])

@@ -40,19 +40,21 @@ def summarize(
     wanted: Sequence[int],
     ratios: Values,
     zeros: Values | None,
+    grads: Values | None,
     unlearned: NDArray[np.bool_],
     rate: float | None,
 ) -> Ratios | None:
     """The sample over the layers `wanted`; None when no layer of it counts.
 
-    Left out are layers that began at zero (`unlearned`: their share grows without bound) and sparse gradients.
+    Left out are layers that began at zero (`unlearned`: their share grows without bound), sparse gradients, and what
+    neither has a gradient nor moves: it was not used in this step.
     """
     size = len(names)
     ratio = numbers(ratios, size)
     sparse = numbers(zeros, size)
-    known = [
-        index for index in wanted if np.isfinite(ratio[index]) and not unlearned[index] and not sparse[index] >= SPARSE
-    ]
+    unused = np.isnan(numbers(grads, size)) & (ratio == 0.0) if grads is not None else np.zeros(size, np.bool_)
+    counts = np.isfinite(ratio) & ~unlearned & ~(sparse >= SPARSE) & ~unused
+    known = [index for index in wanted if counts[index]]
     if not known:
         return None
     values = ratio[known]

@@ -145,7 +145,7 @@ class UpdateRatioRule(Rule):
             columns = sample.columns
             ratios = summarize(
                 sample.x, sample.schema.names, self._weights, columns["update_ratio"], columns.get("grad_zero"),
-                self._empty, rate,
+                columns.get("grad_norm"), self._empty, rate,
             )  # fmt: skip
             if ratios is not None:
                 self._band.add(ratios)
