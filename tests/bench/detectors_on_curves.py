@@ -32,7 +32,7 @@ from .published_rules import RULES
 
 IN_TIME = 0.05
 GRID = {
-    "divergence.errors": (3.0, 6.0),
+    "divergence.errors": (3.5, 7.0),
     "divergence.rise": (0.03, 0.1),
     "divergence.lost": (0.35, 0.7),
     "loss-spike.z": (6.0, 15.0),
