@@ -53,6 +53,7 @@ def _harmless(character: str) -> str:
     return "" if category[0] in "CM" else character
 
 
+@lru_cache(maxsize=8192)
 def cell_width(text: str) -> int:
     """Cells that cleaned `text` takes in a terminal: two for each wide East Asian character or emoji."""
     if text.isascii():

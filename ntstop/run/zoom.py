@@ -5,10 +5,10 @@ What memory lacks is read in the background (see `detail`): until it has come, t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from .state import RunState
 
 ENOUGH = 0.5
 """Buckets for each column asked for, below which a view is too coarse: the next level of a pyramid has four times."""
+MOST_KNOWN = 256
+"""Windows that are kept until the next record."""
 
 _Part = TypeVar("_Part", Buckets, MatrixWindow)
 
@@ -37,6 +39,9 @@ class Zoom:
     def __init__(self, folder: Path | None, arrived: Callable[[], None]) -> None:
         self._folder = folder
         self._reader = DetailReader(arrived)
+        self._known: dict[Hashable, Any] = {}
+        """What was asked for since the last record: moving the cursor asks for the same again."""
+        self._known_of: tuple[RunState | None, int, Detail | None] = (None, -1, None)
 
     def close(self) -> None:
         """Read nothing any more."""
@@ -52,6 +57,16 @@ class Zoom:
         edges: bool = False,
     ) -> Buckets:  # fmt: skip
         """`Series.window` of the series `name`, as fine as the recording has it. Raises `KeyError`."""
+        wish = id(process), name, x0, x1, columns, edges
+        known = self._asked_for(state)
+        if wish not in known:
+            known[wish] = self._window(state, process, name, x0, x1, columns, edges)
+        found: Buckets = known[wish]
+        return found
+
+    def _window(
+        self, state: RunState, process: ProcessState, name: str, x0: float, x1: float, columns: int, edges: bool
+    ) -> Buckets:
         series = process.series[name]
         coarse = series.window(x0, x1, columns, edges=edges)
         if len(coarse) >= ENOUGH * columns or not (coarse.count > 1).any():
@@ -68,6 +83,23 @@ class Zoom:
         self, state: RunState, process: ProcessState, field: str, x0: float, x1: float, columns: int
     ) -> MatrixWindow:
         """`LayerMatrix.window` of `field`, as fine as the recording has it. Raises `KeyError`."""
+        wish = id(process), field, x0, x1, columns
+        known = self._asked_for(state)
+        if wish not in known:
+            known[wish] = self._layers(state, process, field, x0, x1, columns)
+        found: MatrixWindow = known[wish]
+        return found
+
+    def _asked_for(self, state: RunState) -> dict[Hashable, Any]:
+        """What is known still: nothing once a record or a stretch of the recording has come."""
+        detail, (of, version, before) = self._reader.at_hand, self._known_of
+        if of is not state or version != state.version or before is not detail or len(self._known) >= MOST_KNOWN:
+            self._known, self._known_of = {}, (state, state.version, detail)
+        return self._known
+
+    def _layers(
+        self, state: RunState, process: ProcessState, field: str, x0: float, x1: float, columns: int
+    ) -> MatrixWindow:
         matrix = process.layers[field]
         coarse = matrix.window(x0, x1, columns)
         if len(coarse) >= ENOUGH * columns or not (coarse.x_last > coarse.x_first).any():

@@ -102,6 +102,20 @@ def test_a_wide_view_reads_nothing_from_disk(session: Session, monkeypatch: pyte
     assert len(loss(session, STEPS - 300, STEPS, 200)[0]) == 300, "the newest steps are in memory"
 
 
+def test_the_same_wish_is_answered_from_memory_until_a_record_comes(session: Session) -> None:
+    def asked() -> object:
+        with session.lock:
+            process = session.state.primary
+            assert process is not None
+            return session.zoom.window(session.state, process, "loss", 0, STEPS, 200)
+
+    first = asked()
+    assert asked() is first
+    with session.lock:
+        session.state.version += 1
+    assert asked() is not first
+
+
 def test_only_the_segments_of_the_stretch_are_read(long_run: Path) -> None:
     folder = next(long_run.iterdir())
     of_all = sum(isinstance(one, Steps) for part in read_stretch(folder, 0, STEPS) for one in part)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...text import character_width, safe
+from ...text import cell_width, character_width, safe
 from .ink import Ink
 
 SPACE = ord(" ")
@@ -67,7 +67,13 @@ class Picture:
         self.codes[row, column : column + blanks] = SPACE
         self.ink[row, column : column + blanks] = ink
         column += blanks
-        for character in safe(text.lstrip(" ")):
+        text = safe(text.lstrip(" "))
+        if cell_width(text) == len(text):
+            part = np.frombuffer(text[: max(end - column, 0)].encode("utf-32-le"), "<u4")
+            self.codes[row, column : column + len(part)] = part
+            self.ink[row, column : column + len(part)] = ink
+            return column + len(part)
+        for character in text:
             wide = character_width(character)
             if column + wide > end:
                 break
