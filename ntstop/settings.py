@@ -82,7 +82,7 @@ def settings_path(environment: Mapping[str, str] = os.environ) -> Path:
     """Where the configuration stands, whether or not there is one. Raises `SettingsError` for a relative path."""
     told = environment.get(VARIABLE)
     if told:
-        path = Path(told).expanduser()
+        path = Path(os.path.expanduser(told))
         if not path.is_absolute():
             raise SettingsError(
                 f"{VARIABLE}={told}: an absolute path is meant, as what runs must not depend on the folder"
@@ -90,7 +90,7 @@ def settings_path(environment: Mapping[str, str] = os.environ) -> Path:
         return path
     base = environment.get("XDG_CONFIG_HOME", "")
     # The standard says that a relative one is to be ignored.
-    folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
+    folder = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.config"))
     return folder / "ntstop" / "ntstop.toml"
 
 

@@ -44,7 +44,7 @@ def logs_of(target: str, options: LogOptions) -> list[LogTarget]:
 
     Raises `SourceError` where it names a file or folder with neither.
     """
-    path = Path(target).expanduser()
+    path = Path(os.path.expanduser(target))  # a home folder that nobody has stays as it is written
     if not target or not os.path.lexists(path) or _is_run(target, path):
         if options.pattern:
             raise SourceError(f"{target} is no text that another tool has printed: --pattern is for those")

@@ -117,7 +117,7 @@ def resolve(text: str) -> RunEntry:
     if text and "/" not in text and (runs / text).is_dir():
         return read_run(runs / text)
     if text and ("/" in text or os.path.isdir(text)):
-        folder = Path(text).expanduser()
+        folder = Path(os.path.expanduser(text))
         if _is_run(folder):
             return read_run(folder)
         if "/" in text:

@@ -229,18 +229,22 @@ def _problem(session: Session, process: ProcessState | None) -> str:
         return session.error or newer_protocol(status.newer or 0)
     probe = process.heartbeat.probe if process and process.heartbeat else None
     if probe and probe.unrecorded:
-        return f"{count(probe.unrecorded)} frames not on disk"
+        return f"{_counted(probe.unrecorded, 'frame')} not on disk"
     if status.problem or session.notice:
         return status.problem or session.notice
     if failed := getattr(session.engine, "failed", None):
         return str(next(iter(failed.values())))
     if status.corrupt:
-        return f"{count(status.corrupt)} damaged frames"
+        return _counted(status.corrupt, "damaged frame")
     if probe and probe.dropped:
-        return f"{count(probe.dropped)} rows dropped"
+        return f"{_counted(probe.dropped, 'row')} dropped"
     if process and process.warnings:
         return process.warnings[-1].text
     return f"switched off: {probe.disabled[-1]}" if probe and probe.disabled else ""
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{count(number)} {what}{'s' * (number != 1)}"
 
 
 def _sampling(probe: ProbeStatus) -> str:

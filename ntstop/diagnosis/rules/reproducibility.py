@@ -53,10 +53,10 @@ class UnreproducibleRule(Rule):
             return
         claim = Claim(
             symptom=f"cannot be repeated exactly: no {', no '.join(missing)}",
-            hypothesis="The job did not say it, and the probe could not find it by itself.",
+            hypothesis=_hypothesis(missing),
             fix=_fix(missing),
-            confidence="high: absent from the manifest. It may be known outside the run.",
-            evidence=[Evidence(f"{part}: none in the manifest", "manifest") for part in missing],
+            confidence="high: the manifest says so. What is absent from it may be known outside the run.",
+            evidence=[Evidence(_EVIDENCE.get(part, f"{part}: none in the manifest"), "manifest") for part in missing],
         )
         if self._finding is None:
             # One for the run: another process of it may have said so already.
@@ -74,6 +74,19 @@ class UnreproducibleRule(Rule):
         elif self._finding.claim.symptom != claim.symptom:
             self._finding.claim = claim
             self.context.book.changed()
+
+
+_DIRTY = "clean git tree"
+_EVIDENCE = {_DIRTY: "git: files differed from the commit when the run began"}
+
+
+def _hypothesis(missing: list[str]) -> str:
+    """Why it is so: what was changed after the commit is there for all to see, the rest nobody has said."""
+    unsaid = "The job did not say it, and the probe could not find it by itself."
+    if _DIRTY not in missing:
+        return unsaid
+    dirty = "The run began with changes that are in no commit."
+    return dirty if len(missing) == 1 else f"{dirty} The rest the job did not say, and the probe could not find."
 
 
 def _fix(missing: list[str]) -> str:

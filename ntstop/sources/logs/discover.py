@@ -34,7 +34,7 @@ def log_targets(path: Path, pattern: re.Pattern[str] | None = None) -> list[LogT
 
     With `pattern`, `path` is a text, and its lines are read by it.
     """
-    path = path.expanduser()
+    path = Path(os.path.expanduser(path))
     if not path.is_dir():
         ends = read_ends(path)
         part = LogPart(path, reader_for(path, ends, pattern))
@@ -170,13 +170,23 @@ def _walk(root: Path) -> Iterator[tuple[Path, float]]:
                     if entry.is_dir(follow_symlinks=False):
                         if depth < _DEPTH:
                             waiting.append((Path(entry.path), depth + 1))
-                    elif stat.S_ISREG((found := entry.stat(follow_symlinks=True)).st_mode):
-                        yield Path(entry.path), found.st_mtime
+                    elif (modified := _regular(entry)) is not None:
+                        yield Path(entry.path), modified
         except OSError:
             continue
 
 
+def _regular(entry: os.DirEntry[str]) -> float | None:
+    """When a regular file changed; None for what is none, such as a link to nothing or to itself."""
+    try:
+        found = entry.stat(follow_symlinks=True)
+    except OSError:
+        return None
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
+
+
 def _name(path: Path) -> str:
     """A name for people: that of the file with its folder, where the file's own says little."""
-    path = path.absolute()
-    return path.name if path.parent == path or path.is_dir() else f"{path.parent.name}/{path.name}".lstrip("/")
+    is_folder = path.is_dir()
+    path = Path(str(path.absolute()).encode("utf-8", "replace").decode())
+    return path.name if path.parent == path or is_folder else f"{path.parent.name}/{path.name}".lstrip("/")

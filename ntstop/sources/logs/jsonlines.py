@@ -79,6 +79,8 @@ def _flatten(entry: dict[object, object], prefix: str, values: dict[str, float],
     wall = None
     for key, value in entry.items():
         name = f"{prefix}{key}"
+        if not name.isascii():  # JSON may spell half a character, which no file and no terminal takes
+            name = name.encode("utf-8", "replace").decode()
         if isinstance(value, dict):
             if depth:
                 inner = _flatten(value, f"{name}/", values, depth - 1)

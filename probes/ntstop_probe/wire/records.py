@@ -326,8 +326,20 @@ _record_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Recor
 
 
 def encode_batch(records: Sequence[Record]) -> bytes:
-    """A payload: the MessagePack list of `records`."""
-    return _encoder.encode(records)
+    """A payload: the MessagePack list of `records`. Half a character, as in a name that is no UTF-8, becomes a "?"."""
+    try:
+        return _encoder.encode(records)
+    except UnicodeEncodeError:
+        return _encoder.encode(_whole(msgspec.to_builtins(records, builtin_types=(bytes, bytearray, memoryview))))
+
+
+def _whole(value: object) -> object:
+    """The same with text that can be encoded."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def decode_batch(payload: bytes) -> tuple[list[Record], int]:
