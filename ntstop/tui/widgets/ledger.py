@@ -100,7 +100,7 @@ def draw_ledger(shares: Sequence[Share], total: float | None, width: int, height
         picture.write(0, 2, "the sizes of the parameters are not known yet", Ink.DIM)
         return plain_if(ascii_only, picture)
     whole = total or sum(share.size for share in shares)
-    room = max(width - 46, 4)
+    room = max(width - 47, 0)
     for row, share in enumerate(shares[:height]):
         part = share.size / whole if whole else 0.0
         picture.write(row, 1, fit(share.name, 17), Ink.TEXT)

@@ -19,8 +19,8 @@ from .pane import Pane, Value, value
 
 LEAST = 2.0**20
 """Bytes below which the axis keeps the unit of a million."""
-_DEVICE = {"allocated": "allocated", "reserved": "reserved", "inactive_split": "inactive split"}
-_HOST = {"host/process_rss": "process", "host/children_rss": "loader workers"}
+_DEVICE = {"allocated": "allocated", "reserved": "reserved", "inactive_split": "split"}
+_HOST = {"host/process_rss": "process", "host/children_rss": "workers"}
 
 
 def memory_curves(process: ProcessState) -> list[tuple[str, str]]:
@@ -120,6 +120,4 @@ class MemoryPane(Pane):
         for trace, at in zip(self.spec.traces, self.now, strict=True):
             known = at is not None and np.isfinite(at)
             told.append(value(size(at) if known else "–", key=trace.label, key_ink=trace.ink))
-        self.head(
-            told, self.unit + (f", {percent(self.split)} of the reserved split" if self.split is not None else "")
-        )
+        self.head(told, self.unit + (f", {percent(self.split)} split" if self.split is not None else ""))

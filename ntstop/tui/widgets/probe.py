@@ -63,6 +63,8 @@ def _reading(session: Session, process: ProcessState) -> Iterator[Entry]:
     yield _lost("damaged", status.corrupt, "frames whose checksum is wrong")
     yield _lost("unknown", status.skipped, "records of a kind that this version does not know")
     yield _lost("misfits", process.misfits, "records that do not fit together")
+    if status.removed:
+        yield Entry("removed", status.removed)
     if status.problem:
         yield Entry("problem", status.problem, Ink.WARNING)
 

@@ -65,11 +65,11 @@ class SlowestPane(StepTable[SlowStep]):
     NAME = "slowest steps"
     HELP = "The slowest of the newest 4,096 steps in view, and the phase that most of each went to. enter: go there."
     COLUMNS = (
-        Column("step", 9, keep=9),
-        Column("took", 8, keep=8),
-        Column("× p50", 6, keep=6),
+        Column("step", 8, keep=9),
+        Column("took", 7, keep=8),
+        Column("× p50", 5, keep=5),
         Column("most in", least=10, keep=7, right=False),
-        Column("share", 5, keep=5),
+        Column("share", 5, keep=6),
     )
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -12,6 +12,10 @@ from .chart import PictureWidget
 from .pane import is_ascii, plain_if
 
 GAP = 2
+NAME = 16
+"""Cells that the beginning of the line may claim: which run it is."""
+DETAIL = 25
+"""Weight below which a part of the right side goes for that."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,9 @@ def draw_status(left: Sequence[Part], right: Sequence[Part], width: int, height:
     """One row: `left` says who, `right` how it goes and is served first; both lose their least weighty parts."""
     picture = Picture.blank(width, height)
     right = _kept(right, width - 2)
+    name = min(cell_width(safe(left[0].text)), NAME) + GAP if left else 0
+    while len(right) > 1 and _cells(right) + name > width and min(part.weight for part in right) < DETAIL:
+        right.remove(min(right, key=lambda part: part.weight))
     used = _cells(right)
     room = width - 2 - used
     left = _kept(left, room) if room > 6 else []
