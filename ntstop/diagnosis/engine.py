@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,8 +27,10 @@ BEATS_WAITING = 4
 judging fifty steps of it."""
 SILENT_BEATS = 8
 """Heartbeats of rank 0 after which the steps of a rank are judged that has said nothing since."""
-_BESIDE = (wire.Host, wire.Device, wire.Allocator, wire.Compiler, wire.Scalars)
+_BESIDE = (wire.Host, wire.Device, wire.Allocator, wire.Compiler, wire.Scalars, wire.ScalarBlock)
 """Records that waiting steps need not be judged before."""
+_MOST_NAMINGS = 256
+"""Sets of names that are remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +86,8 @@ class Engine:
         """Rank 0 has told a loss."""
         self._beats = 0
         """Heartbeats of rank 0."""
+        self._roled: dict[tuple[str, ...], frozenset[str]] = {}
+        """What `_with_roles` has found."""
         self._across = [kind(self._book, self._contexts) for kind in ACROSS] if rules is None else []
 
     @property
@@ -166,7 +170,11 @@ class Engine:
                 self._tell(rules, "heartbeat", record)
                 self._tell(self._across, "heartbeat", context, record)
             case wire.Scalars():
-                self._tell(rules, "scalars", record)
+                if self._with_roles(record.values):
+                    self._tell(rules, "scalars", record)
+            case wire.ScalarBlock():
+                for row in _rows_of(record, self._with_roles(record.values)):
+                    self._tell(rules, "scalars", row)
             case wire.Host():
                 self._tell(rules, "host", record)
             case wire.Device():
@@ -179,6 +187,16 @@ class Engine:
                 self._tell(rules, "event", record)
                 if record.kind == "resume":
                     self._tell(rules, "resumed")
+
+    def _with_roles(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of some names that have a role: no rule looks at others, and most of what a job logs are others."""
+        key = tuple(names)
+        found = self._roled.get(key)
+        if found is None:
+            if len(self._roled) >= _MOST_NAMINGS:
+                self._roled.clear()
+            found = self._roled[key] = frozenset(name for name in key if self._roles.of(name).role != "other")
+        return found
 
     def _judges(self, rank: _Rank) -> list[Rule]:
         """The rules that look at a record of this rank.
@@ -331,6 +349,16 @@ def _advance(context: Context, block: StepBlock) -> None:
     context.last_ordinal = block.ordinal + block.count - 1
     context.steps += block.count
     context.recent_x.extend(enumerate(block.x, block.ordinal))
+
+
+def _rows_of(block: wire.ScalarBlock, names: frozenset[str]) -> Iterator[wire.Scalars]:
+    """The rows of a block that have some of these names; none where its columns do not fit."""
+    if not names:
+        return
+    try:
+        yield from wire.rows_of(block, names)
+    except ValueError:
+        return
 
 
 def _layer_sample(context: Context, record: wire.Layers) -> LayerSample | None:

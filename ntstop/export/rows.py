@@ -25,9 +25,11 @@ from ntstop_probe.wire import (
     Host,
     Layers,
     Record,
+    ScalarBlock,
     Scalars,
     Schema,
     Steps,
+    rows_of,
 )
 
 from .survey import MEASURED
@@ -212,6 +214,10 @@ def _samples(writer: _Writer, record: Record) -> Iterator[Row]:
         for name, value in record.values.items():
             yield rank, attempt, step, time, logged_name(name), float(value)
         return
+    if isinstance(record, ScalarBlock):
+        for row in _rows_of(record):
+            yield from _samples(writer, row)
+        return
     if isinstance(record, Host | Compiler):
         prefix = "host" if isinstance(record, Host) else "compile"
     elif isinstance(record, Device | Allocator):
@@ -222,6 +228,13 @@ def _samples(writer: _Writer, record: Record) -> Iterator[Row]:
         value = getattr(record, name)
         if name not in ("t", "index") and isinstance(value, int | float) and not isinstance(value, bool):
             yield rank, attempt, round(writer.x), record.t + writer.offset, f"{prefix}/{name}", float(value)
+
+
+def _rows_of(block: ScalarBlock) -> Iterator[Scalars]:
+    try:
+        yield from rows_of(block)
+    except ValueError:
+        return
 
 
 def _cells(column: Column, count: int) -> Cells | None:

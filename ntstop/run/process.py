@@ -100,6 +100,11 @@ class Track:
             self._logged.settle(self.get)
         self._logged.add(x, t, values)
 
+    def settle_logged(self) -> None:
+        """Add the rows of what was logged that wait to the curves."""
+        if self._logged:
+            self._logged.settle(self.get)
+
     def layers_are(self, names: tuple[str, ...]) -> None:
         """From now on the layers are `names`; the matrices start anew when they were others."""
         if names != self.layer_names:

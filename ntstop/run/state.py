@@ -21,13 +21,14 @@ from ntstop_probe.wire import (
     Host,
     Layers,
     Record,
+    ScalarBlock,
     Scalars,
     Schema,
     Steps,
 )
 
 from .brief import LOSS, STEP_TIME, WAIT, Brief
-from .names import STEP_COLUMNS
+from .names import STEP_COLUMNS, logged_name
 from .process import MANY, ProcessState, Track
 from .waiting import put
 
@@ -104,6 +105,9 @@ class RunState:
             if process.track.brief is None:
                 x = float(record.step) if record.step is not None else _x_of(process, record.ordinal)
                 process.track.log(x, record.t, record.values)
+        elif isinstance(record, ScalarBlock):
+            if process.track.brief is None:
+                _apply_scalars(process, record)
         elif isinstance(record, Host):
             _sample(process, record, "host", _HOST_FIELDS)
         elif isinstance(record, Device):
@@ -266,6 +270,21 @@ def _x_of(process: ProcessState, ordinal: int) -> float:
     if process.ordinal is None:
         return float(ordinal)
     return process.x + (ordinal - process.ordinal) * process.stride
+
+
+def _apply_scalars(process: ProcessState, block: ScalarBlock) -> None:
+    """Add what the job logged to its curves, a column at a time."""
+    t, x = columns.values(block.t), columns.to_floats(block.ordinal)
+    if process.ordinal is not None:
+        x = process.x + (x - process.ordinal) * process.stride
+    if block.step is not None:
+        steps = columns.to_floats(block.step)
+        x = np.where(np.isnan(steps), x, steps)
+    if not len(t) == len(x) == block.count:
+        raise ValueError(f"{len(t)} times and {len(x)} steps for {block.count} rows")
+    process.track.settle_logged()
+    for name, column in block.values.items():
+        _extend(process, logged_name(name), column, x, t)
 
 
 def _apply_layers(process: ProcessState, sample: Layers) -> None:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ntstop_probe.wire import Heartbeat, Hello, Record, Steps
+from ntstop_probe.wire import Heartbeat, Hello, Record, ScalarBlock, Steps
 
 from .base import Arrival
 from .decoding import Decoder
@@ -88,6 +88,6 @@ class Player:
 
 def time_of(record: Record) -> float | None:
     """When a record was written, by the monotonic clock of its writer; None where it does not say."""
-    if isinstance(record, Steps):
+    if isinstance(record, Steps | ScalarBlock):
         return float(_LAST.unpack(record.t.data[-_LAST.size :])[0]) if record.t.data else None
     return getattr(record, "t", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import array
 import sys
 
-from ntstop_probe.wire import Column, Event, Heartbeat, Hello, Layers, Record, Steps
+from ntstop_probe.wire import Column, Event, Heartbeat, Hello, Layers, Record, ScalarBlock, Steps
 
 LATEST = 1e11
 """Seconds, 3,000 years: no clock of ours, since boot or since 1970, shows more."""
@@ -20,6 +20,8 @@ def is_sound(record: Record) -> bool:
     """False for a record that has to be left out whole. A single column that does not fit is the reader's to skip."""
     if isinstance(record, Steps):
         return _block_is_sound(record)
+    if isinstance(record, ScalarBlock):
+        return _rows_are_sound(record)
     if isinstance(record, Layers):
         return _is_time(record.t) and all(map(_is_whole, record.columns.values()))
     if isinstance(record, Heartbeat):
@@ -37,15 +39,26 @@ def _is_time(seconds: float) -> bool:
 
 def _block_is_sound(block: Steps) -> bool:
     """The times and the steps are what the rest of a block stands on."""
-    if block.count <= 0 or block.t.kind != "f8" or not _fits(block.t, block.count):
+    return block.count > 0 and _are_steps(block.step, block.count) and _are_times(block.t, block.count)
+
+
+def _rows_are_sound(block: ScalarBlock) -> bool:
+    whole = _are_steps(block.step, block.count) and _are_steps(block.ordinal, block.count)
+    return block.count > 0 and whole and not block.ordinal.present and _are_times(block.t, block.count)
+
+
+def _are_steps(column: Column | None, count: int) -> bool:
+    return column is None or (column.kind[0] != "f" and _fits(column, count))
+
+
+def _are_times(column: Column, count: int) -> bool:
+    if column.kind != "f8" or column.present or not _fits(column, count):
         return False
-    if block.step is not None and (block.step.kind[0] == "f" or not _fits(block.step, block.count)):
-        return False
-    times = array.array("d", block.t.data)
+    times = array.array("d", column.data)
     if sys.byteorder != "little":
         times.byteswap()
     # A sum is quick, and becomes what one time in it is: NaN, infinite, absurd.
-    return not block.t.present and sum(map(abs, times)) < LATEST * block.count
+    return sum(map(abs, times)) < LATEST * count
 
 
 def _fits(column: Column, count: int) -> bool:

@@ -8,8 +8,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from ntstop_probe import registry
-from ntstop_probe.wire import FrameReader, Hello, Layers, Record, Scalars, Schema, Steps
+from ntstop_probe.wire import FrameReader, Hello, Layers, Record, ScalarBlock, Scalars, Schema, Steps
 
 from . import columns
 from .base import SourceError
@@ -88,6 +90,8 @@ def span_of(record: Record) -> tuple[float, float] | None:
     if isinstance(record, Layers | Scalars):
         x = float(record.ordinal if record.step is None else record.step)
         return x, x
+    if isinstance(record, ScalarBlock):
+        return _span_of_rows(record)
     if not isinstance(record, Steps) or record.count <= 0:
         return None
     first, last = float(record.ordinal), float(record.ordinal + record.count - 1)
@@ -100,3 +104,14 @@ def span_of(record: Record) -> tuple[float, float] | None:
         if len(known):
             first, last = float(known.min()), float(known.max())
     return first, last
+
+
+def _span_of_rows(block: ScalarBlock) -> tuple[float, float] | None:
+    try:
+        x = columns.to_floats(block.ordinal)
+        if block.step is not None:
+            steps = columns.to_floats(block.step)
+            x = np.where(np.isnan(steps), x, steps)
+    except ValueError:
+        return None
+    return (float(x.min()), float(x.max())) if len(x) else None

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from .rows import LayerRow, Row, ScalarRow, SchemaRow, StepRow
-from .wire import Column, Event, Layers, Record, Scalars, Schema, Steps, pack
+from .wire import Column, Event, Layers, Record, Scalars, Schema, Steps, in_blocks, pack
 from .wire.columns import Kind
 
 U1_FIELDS = frozenset({"grad_nonfinite"})
@@ -21,7 +21,7 @@ def records_of(rows: Sequence[Row], attempt: int) -> tuple[list[Record], list[Re
     """
     layers: list[Record] = []
     steps: list[StepRow] = []
-    scalars: list[Record] = []
+    scalars: list[Scalars] = []
     events: list[Record] = []
     for row in rows:
         if isinstance(row, StepRow):
@@ -35,7 +35,7 @@ def records_of(rows: Sequence[Row], attempt: int) -> tuple[list[Record], list[Re
             layers.append(Schema(row.id, names, numel, dtypes, row.frozen, row.in_optimizer, row.shards))
         else:
             events.append(Event(row.t, row.kind, row.text, row.ordinal, row.step, row.duration, row.data))
-    return layers, [*steps_records(steps, attempt), *scalars, *events]
+    return layers, [*steps_records(steps, attempt), *in_blocks(scalars), *events]
 
 
 def steps_records(rows: Iterable[StepRow], attempt: int) -> list[Record]:

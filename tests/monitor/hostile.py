@@ -71,6 +71,12 @@ layers = st.sampled_from([0, 1, 4]).flatmap(
         columns=st.dictionaries(names, columns(count), max_size=4), interval=whole,
     )
 )  # fmt: skip
+scalar_blocks = st.sampled_from([0, 1, 4]).flatmap(
+    lambda count: st.builds(
+        wire.ScalarBlock, st.sampled_from([count, 4, -1]), columns(count), columns(count), _maybe(columns(count)),
+        st.dictionaries(names, columns(count), max_size=3),
+    )
+)  # fmt: skip
 _plain = st.none() | st.booleans() | whole | reals | names | st.lists(whole, max_size=2) | st.binary(max_size=3)
 _stacks = st.lists(st.builds(wire.Stack, names, st.lists(names, max_size=2)), max_size=2)
 _manifests = st.builds(
@@ -100,6 +106,7 @@ records: st.SearchStrategy[wire.Record] = st.one_of(
     _of(wire.Device, times, whole, names, names, _maybe(reals), _maybe(whole), _maybe(whole), _maybe(reals)),
     _of(wire.Allocator, times, whole, _maybe(whole), _maybe(whole)),
     _of(wire.Scalars, times, _maybe(whole), whole, st.dictionaries(names, reals, max_size=3)),
+    scalar_blocks,
     _of(wire.Event, times, st.sampled_from(["exit", "exception", "warning", "resume", "checkpoint", "evaluation", ""]),
         names, _maybe(whole), _maybe(whole), _maybe(reals),
         st.dictionaries(st.sampled_from(["code", "type", "where", "interval"]), _plain, max_size=2)),

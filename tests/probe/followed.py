@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ntstop_probe.wire import Column, Event, Heartbeat, Hello, Record, Scalars, Steps, unpack
+from ntstop_probe.wire import Column, Event, Heartbeat, Hello, Record, Steps, unpack
 
-from .reading import process_folders, records
+from .reading import logged, process_folders, records
 
 JOBS = Path(__file__).parent / "framework_jobs"
 OFFLINE = {
@@ -48,8 +48,7 @@ class Followed:
 
     def curve(self, name: str) -> list[tuple[int | None, float]]:
         """What the job logged under a name: (step, value)."""
-        scalars = [record for record in self.records if isinstance(record, Scalars)]
-        return [(record.step, record.values[name]) for record in scalars if name in record.values]
+        return [(row.step, row.values[name]) for row in logged(self.records) if name in row.values]
 
     @property
     def hello(self) -> Hello:

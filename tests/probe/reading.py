@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ntstop_probe import registry
-from ntstop_probe.wire import Event, Frame, FrameReader, Record, Steps, decode_batch, unpack
+from ntstop_probe.wire import Event, Frame, FrameReader, Record, ScalarBlock, Scalars, Steps, decode_batch, rows_of, unpack
 
 
 def process_folders(home: Path) -> list[Path]:
@@ -53,6 +53,17 @@ def events(folder: Path) -> list[Event]:
 def step_ordinals(items: Iterable[Record]) -> list[int]:
     """The ordinal of every step in `items`."""
     return [item.ordinal + index for item in items if isinstance(item, Steps) for index in range(item.count)]
+
+
+def logged(items: Iterable[Record]) -> list[Scalars]:
+    """What the job has logged, row by row."""
+    found: list[Scalars] = []
+    for item in items:
+        if isinstance(item, ScalarBlock):
+            found += rows_of(item)
+        elif isinstance(item, Scalars):
+            found.append(item)
+    return found
 
 
 def losses(items: Iterable[Record]) -> list[float | int | None]:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from ntstop_probe import registry
-from ntstop_probe.wire import Heartbeat, Hello, Scalars
+from ntstop_probe.wire import Heartbeat, Hello
 
 from ..helpers import wait_until
 from .jobs import TORCH, launched, run, running, said_steps
-from .reading import events, frames_of, process_folders, records, step_ordinals, the_folder
+from .reading import events, frames_of, logged, process_folders, records, step_ordinals, the_folder
 
 VIEWER = """
 import sys, zmq
@@ -33,9 +33,8 @@ while True:
 
 def scalars(folder: Path) -> dict[str, float]:
     found: dict[str, float] = {}
-    for record in records(folder):
-        if isinstance(record, Scalars):
-            found |= record.values
+    for row in logged(records(folder)):
+        found |= row.values
     return found
 
 

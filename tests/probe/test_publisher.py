@@ -20,7 +20,6 @@ from ntstop_probe.wire import (
     Host,
     Layers,
     Record,
-    Scalars,
     Schema,
     Steps,
     unpack,
@@ -28,7 +27,7 @@ from ntstop_probe.wire import (
 
 from ..helpers import wait_until
 from .publishing import Job, Viewer, folder_of, parts, step
-from .reading import frames_of, losses, process_folders, records, records_of, step_ordinals
+from .reading import frames_of, logged, losses, process_folders, records, records_of, step_ordinals
 
 
 def test_rows_are_recorded_in_order_each_once(job: Job, home: Path) -> None:
@@ -43,7 +42,7 @@ def test_rows_are_recorded_in_order_each_once(job: Job, home: Path) -> None:
     kept = records(folder)
     assert step_ordinals(kept) == list(range(3000))
     assert losses(kept) == [1 / (n + 1) for n in range(3000)]
-    assert [scalar.step for scalar in kept if isinstance(scalar, Scalars)] == list(range(50, 3000, 100))
+    assert [row.step for row in logged(kept)] == list(range(50, 3000, 100))
     assert Event(1.0, "exit", data={"code": 0}) in kept
     assert [frame.sequence for frame in frames_of(folder)] == list(range(1, len(frames_of(folder)) + 1))
 

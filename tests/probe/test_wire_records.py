@@ -17,6 +17,7 @@ from ntstop_probe.wire import (
     Hello,
     Host,
     Layers,
+    ScalarBlock,
     Scalars,
     Schema,
     Stack,
@@ -95,6 +96,7 @@ def some_records() -> list[object]:
         Steps(2, 0, t, losses={"loss": pack("f8", [math.nan, math.inf])}, clocks={"forward": "device"}),  # type: ignore[dict-item]
         Layers(7, 0, None, 1.0, {"grad_norm": pack("f4", [None, 1.0])}),  # type: ignore[dict-item]
         Scalars(1.0, None, 5, {"val/loss": -math.inf}),
+        ScalarBlock(2, t, pack("i8", [5, 6]), None, {"val/loss": pack("f8", [None, -math.inf])}),  # type: ignore[arg-type, dict-item]
         Event(1.0, "exception", "KeyError: \x1b[31mred", data={"code": None, "nested": [1, {"a": 2.5}]}),
         Heartbeat(1.0, 2.0, "data", 0.5, 9, stacks=[Stack("MainThread", ["f (x.py:1)"])]),
         Host(1.0),

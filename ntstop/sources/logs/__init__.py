@@ -6,7 +6,7 @@
     events.py, wandb.py, trainer_state.py, jsonlines.py, table.py, text.py (with progress.py)
                   one reader a file; none of them unpickles, evaluates or imports the tool that wrote the log
     roles.py      which metric is the training loss, the learning rate, the gradient norm …
-    assembler.py  rows to `Steps` (what has a role) and `Scalars` (all else)
+    assembler.py  rows to `Steps` (what has a role; steps.py) and `Scalars` or blocks of them (all else)
     follow.py     a file that grows, shrinks or is replaced
     source.py     `LogSource`; printed.py has `TextSource`, for a pipe
 

@@ -8,21 +8,20 @@ goes to the surest of them; what has lost it, or never had one, keeps its own na
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ntstop_probe.wire import Column, Event, Record, Scalars, Steps, pack
+from ntstop_probe.wire import Event, Record, ScalarBlock, Scalars, in_blocks
 
 from .batch import Batch, Floats, Mask
 from .batch import column as batched
 from .reader import Row
 from .roles import COMPONENT, Guess, Role, Roles
+from .steps import OneStep, is_loss, is_lr, of_columns, of_steps, whole
 
-SOURCE = "log"
-"""`step_source` of what is read from a log."""
 _BLOCK = 256
 _BIG_BLOCK = 2048
 """Steps of a block, where they come one by one and where they come as columns."""
@@ -41,20 +40,12 @@ _COLUMNS: dict[Role, str] = {
 """Roles whose column in a `Steps` has one series."""
 _TRAINING: tuple[Role, ...] = ("train_loss", "lr", "grad_norm", "step_time")
 """A row with one of these is a training step; an epoch beside an evaluation is none."""
+_JUDGED: tuple[Role, ...] = ("val_loss", "accuracy")
+"""What is judged beside the training steps before it."""
+_MOST_CUTS = 1024
+"""Evaluations before which a block of steps is cut off; of more than that, the last ones come up to a block early."""
 _LONGEST_STEP = 1e7
 """Seconds; a longer distance between two times of a log is no step time."""
-
-
-@dataclass(slots=True)
-class _Step:
-    """One step as it is put together."""
-
-    step: int
-    wall: float | None
-    losses: dict[str, float] = field(default_factory=dict)
-    lrs: dict[str, float] = field(default_factory=dict)
-    columns: dict[str, float] = field(default_factory=dict)
-    training: bool = False
 
 
 class Assembler:
@@ -67,10 +58,11 @@ class Assembler:
         self._loss_rank = 99
         self._taken: dict[str, str] = {}
         """Column to the name in the log that it comes from."""
-        self._open: _Step | None = None
-        self._block: list[_Step] = []
+        self._open: OneStep | None = None
+        self._block: list[OneStep] = []
         self._records: list[Record] = []
         self._ordinal = 0
+        self._cuts = 0
         self._rows = 0
         self._newest: int | None = None
         """The last step that the log has named."""
@@ -138,10 +130,32 @@ class Assembler:
         for name, _ in named:
             if name not in self._series:
                 self._place(name)
+        for part in self._parts(batch, [name for name, _ in named]):
+            self._add_part(batch.part(part), steps[part], [name for name, _ in named])
+
+    def _parts(self, batch: Batch, names: list[str]) -> Iterator[slice]:
+        """Pieces that are told one after the other, each up to an evaluation: that is judged by the steps before it."""
+        judged = np.zeros(batch.count, np.bool_)
+        for name in names:
+            if self._series[name] is None and self._is_judged(name):
+                mask = batch.values[name][1]
+                judged |= True if mask is None else mask
+        cuts = (np.flatnonzero(judged) + 1).tolist()[: max(0, _MOST_CUTS - self._cuts)]
+        self._cuts += len(cuts)
+        for start, stop in pairwise(sorted({0, batch.count, *cuts})):
+            yield slice(start, stop)
+
+    def _is_judged(self, name: str) -> bool:
+        return self._roles.of(name).role in _JUDGED
+
+    def _add_part(self, batch: Batch, steps: NDArray[np.int64], names: list[str]) -> None:
         others: list[tuple[str, Floats, Mask | None]] = []
         targets: dict[str, tuple[Floats, Mask | None]] = {}
         training = np.zeros(batch.count, np.bool_)
-        for name, (numbers, mask) in named:
+        for name in names:
+            numbers, mask = batch.values[name]
+            if mask is not None and not mask.any():
+                continue
             target = self._series[name]
             if target is None:
                 others.append((name, numbers, mask))
@@ -150,30 +164,30 @@ class Assembler:
             targets[column] = numbers * factor, mask
             if trains:
                 training |= True if mask is None else mask
-        self._scalars(batch, steps, others)
         if training.any():
             walls = np.full(batch.count, math.nan) if batch.walls is None else batch.walls
             chosen = {name: (numbers[training], None if mask is None else mask[training])
                       for name, (numbers, mask) in targets.items()}  # fmt: skip
             self._add_steps(steps[training], walls[training], chosen)
+        self._scalars(batch, steps, others)
 
     def _scalars(self, batch: Batch, steps: NDArray[np.int64], others: list[tuple[str, Floats, Mask | None]]) -> None:
-        """One record a row of what has no role."""
+        """What has no role, in blocks."""
         if not others:
             return
-        rows: list[dict[str, float]] = [{} for _ in range(batch.count)]
-        for name, numbers, mask in others:
-            there = range(batch.count) if mask is None else np.flatnonzero(mask).tolist()
-            plain = numbers.tolist()
-            for index in there:
-                rows[index][name] = plain[index]
-        walls = [math.nan] * batch.count if batch.walls is None else batch.walls.tolist()
-        ordinal = max(0, self._ordinal - 1)
-        self._records += [
-            Scalars(t=wall, step=step, ordinal=ordinal, values=values)
-            for values, wall, step in zip(rows, walls, steps.tolist(), strict=True)
-            if values
-        ]
+        walls = np.full(batch.count, math.nan) if batch.walls is None else batch.walls
+        ordinals = np.full(batch.count, max(0, self._ordinal - 1))
+        for start in range(0, batch.count, _BIG_BLOCK):
+            part = slice(start, start + _BIG_BLOCK)
+            columns = {
+                name: packed
+                for name, numbers, mask in others
+                if (packed := batched("f8", numbers[part], None if mask is None else mask[part])) is not None
+            }
+            clock = batched("f8", walls[part], None)
+            if columns and clock is not None:
+                count = len(steps[part])
+                self._records.append(ScalarBlock(count, clock, whole(ordinals[part]), whole(steps[part]), columns))
 
     def _add_steps(
         self, steps: NDArray[np.int64], walls: Floats, targets: dict[str, tuple[Floats, Mask | None]]
@@ -201,30 +215,7 @@ class Assembler:
         return np.divide(seconds, apart, out=np.zeros(len(steps)), where=there), there
 
     def _emit(self, walls: Floats, steps: NDArray[np.int64], targets: dict[str, tuple[Floats, Mask | None]]) -> None:
-        columns = {
-            name: packed
-            for name, (numbers, mask) in targets.items()
-            if (packed := batched("f4" if name == "duration" else "f8", numbers, mask)) is not None
-        }
-        clock = batched("f8", walls, None)
-        assert clock is not None
-        self._records.append(
-            Steps(
-                count=len(steps),
-                ordinal=self._ordinal,
-                t=clock,
-                duration=columns.get("duration"),
-                step=Column("i8", steps.astype("<i8").tobytes()),
-                step_source=SOURCE,
-                epoch=columns.get("epoch"),
-                samples=columns.get("samples"),
-                tokens=columns.get("tokens"),
-                losses={name: found for name, found in columns.items() if _is_loss(name)},
-                lrs={name: found for name, found in columns.items() if _is_lr(name)},
-                grad_norm=columns.get("grad_norm"),
-                loss_scale=columns.get("loss_scale"),
-            )
-        )
+        self._records.append(of_columns(self._ordinal, walls, steps, targets))
         self._ordinal += len(steps)
 
     def flush(self) -> list[Record]:
@@ -246,8 +237,18 @@ class Assembler:
         return records
 
     def _take(self) -> list[Record]:
+        """The records, with the rows of what has no role in blocks where they follow each other."""
         records, self._records = self._records, []
-        return records
+        found: list[Record] = []
+        rows: list[Scalars] = []
+        for record in records:
+            if isinstance(record, Scalars):
+                rows.append(record)
+                continue
+            found += in_blocks(rows)
+            found.append(record)
+            rows = []
+        return found + in_blocks(rows)
 
     def _add(self, row: Row) -> None:
         step = self._step_of(row)
@@ -255,7 +256,7 @@ class Assembler:
         current = self._open
         if current is None or current.step != step:
             self._close_step()
-            current = self._open = _Step(step, wall)
+            current = self._open = OneStep(step, wall)
         elif wall is not None:
             current.wall = wall
         others: dict[str, float] = {}
@@ -266,16 +267,14 @@ class Assembler:
                 continue
             column, factor, training = target
             current.training = current.training or training
-            if _is_loss(column):
+            if is_loss(column):
                 current.losses[column] = value
-            elif _is_lr(column):
+            elif is_lr(column):
                 current.lrs[column] = value
             else:
                 current.columns[column] = value * factor
         if others:
-            # What came before stands before it: readers see steps and scalars in the order of the log.
-            t = math.nan if wall is None else wall
-            self._records.append(Scalars(t=t, step=step, ordinal=max(0, self._ordinal - 1), values=others))
+            current.others.append((math.nan if wall is None else wall, others))
 
     def _step_of(self, row: Row) -> int:
         """Where a log names steps, a row without one belongs to the last; where it names none, rows are counted."""
@@ -316,8 +315,18 @@ class Assembler:
 
     def _close_step(self) -> None:
         step, self._open = self._open, None
-        if step is None or not step.training:
+        if step is None:
             return
+        if step.training:
+            self._close_training(step)
+        names = {name for _, values in step.others for name in values}
+        if self._block and self._cuts < _MOST_CUTS and any(map(self._is_judged, names)):
+            self._cuts += 1
+            self._close_block()
+        ordinal = max(0, self._ordinal + len(self._block) - 1)
+        self._records += [Scalars(t, step.step, ordinal, values) for t, values in step.others]
+
+    def _close_training(self, step: OneStep) -> None:
         self._notice_resume(step)
         if step.wall is not None:
             if self._last is not None and "duration" not in step.columns and "duration" not in self._taken:
@@ -329,7 +338,7 @@ class Assembler:
         if len(self._block) >= _BLOCK:
             self._close_block()
 
-    def _notice_resume(self, step: _Step) -> None:
+    def _notice_resume(self, step: OneStep) -> None:
         """Say that the steps have gone back, behind the last two, so that a single odd one does not count; and not to
         the first of all, as the steps of an epoch do."""
         if self._first is None:
@@ -343,42 +352,6 @@ class Assembler:
 
     def _close_block(self) -> None:
         block, self._block = self._block, []
-        if not block:
-            return
-        clock = pack("f8", [math.nan if step.wall is None else step.wall for step in block])
-        assert clock is not None
-        self._records.append(
-            Steps(
-                count=len(block),
-                ordinal=self._ordinal,
-                t=clock,
-                duration=_column("f4", [step.columns.get("duration") for step in block]),
-                step=pack("i8", [step.step for step in block]),
-                step_source=SOURCE,
-                epoch=_column("f8", [step.columns.get("epoch") for step in block]),
-                samples=_column("f8", [step.columns.get("samples") for step in block]),
-                tokens=_column("f8", [step.columns.get("tokens") for step in block]),
-                losses=_columns([step.losses for step in block]),
-                lrs=_columns([step.lrs for step in block]),
-                grad_norm=_column("f8", [step.columns.get("grad_norm") for step in block]),
-                loss_scale=_column("f8", [step.columns.get("loss_scale") for step in block]),
-            )
-        )
-        self._ordinal += len(block)
-
-
-def _is_loss(column: str) -> bool:
-    return column.startswith("loss") and column != "loss_scale"
-
-
-def _is_lr(column: str) -> bool:
-    return column == "lr" or column.startswith("lr/")
-
-
-def _column(kind: str, values: list[float | None]) -> Column | None:
-    return pack("f4" if kind == "f4" else "f8", values)
-
-
-def _columns(rows: list[dict[str, float]]) -> dict[str, Column]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: column for name in names if (column := pack("f8", [row.get(name) for row in rows])) is not None}
+        if block:
+            self._records.append(of_steps(self._ordinal, block))
+            self._ordinal += len(block)

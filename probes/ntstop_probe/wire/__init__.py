@@ -30,6 +30,7 @@ from .records import (
     Manifest,
     ProbeStatus,
     Record,
+    ScalarBlock,
     Scalars,
     Schema,
     Stack,
@@ -37,6 +38,7 @@ from .records import (
     decode_batch,
     encode_batch,
 )
+from .scalars import in_blocks, rows_of
 
 __all__ = [
     "HEADER_SIZE",
@@ -59,6 +61,7 @@ __all__ = [
     "Manifest",
     "ProbeStatus",
     "Record",
+    "ScalarBlock",
     "Scalars",
     "Schema",
     "Stack",
@@ -67,7 +70,9 @@ __all__ = [
     "decode_frame",
     "encode_batch",
     "encode_frame",
+    "in_blocks",
     "pack",
+    "rows_of",
     "stream_prefix",
     "unpack",
 ]

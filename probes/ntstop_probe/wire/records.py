@@ -237,6 +237,20 @@ class Scalars(msgspec.Struct, tag="scalar", array_like=True, frozen=True):
     values: dict[str, float] = {}
 
 
+class ScalarBlock(msgspec.Struct, tag="scalars", array_like=True, frozen=True):
+    """Several of `Scalars`, one row each, every column `count` long."""
+
+    count: int
+    t: Column
+    """f8."""
+    ordinal: Column
+    """i8."""
+    step: Column | None = None
+    """i8: the step the user named; missing: the step it was logged in."""
+    values: dict[str, Column] = {}
+    """f8 by name; missing where a row has no such number."""
+
+
 class Event(msgspec.Struct, tag="event", array_like=True, frozen=True):
     """Something that happened once.
 
@@ -318,7 +332,9 @@ class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True, frozen=True):
     """Modules of these models that do something else in evaluation mode: dropout, batch norm."""
 
 
-Record = Hello | Steps | Schema | Layers | Device | Host | Allocator | Scalars | Event | Heartbeat | Compiler
+Record = (
+    Hello | Steps | Schema | Layers | Device | Host | Allocator | Scalars | ScalarBlock | Event | Heartbeat | Compiler
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _batch_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
