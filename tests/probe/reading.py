@@ -6,7 +6,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ntstop_probe import registry
-from ntstop_probe.wire import Event, Frame, FrameReader, Record, ScalarBlock, Scalars, Steps, decode_batch, rows_of, unpack
+from ntstop_probe.wire import (
+    Event,
+    Frame,
+    FrameReader,
+    Record,
+    ScalarBlock,
+    Scalars,
+    Steps,
+    decode_batch,
+    rows_of,
+    unpack,
+)
 
 
 def process_folders(home: Path) -> list[Path]:
