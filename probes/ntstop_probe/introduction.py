@@ -20,6 +20,9 @@ from .wire import PROTOCOL, Hello, Manifest
 _FACTS = ("precision", "optimizers", "trainable_parameters", "frozen_parameters", "batch_size", "workers")
 """Fields of the manifest that the hooks find out, under the same names in `hooks.facts.ModelFacts`."""
 
+_LONGEST_TITLE = 1000
+"""Characters; `process.json`, where it stands too, is read to a length."""
+
 
 class Introduction:
     """Used by the publisher thread alone. `facts` gives what the hooks have found out so far, or None."""
@@ -108,7 +111,7 @@ class Introduction:
             rank=identity.layout.rank if rank is None else rank,
             world=identity.layout.world if world is None else world,
             total_steps=told.total_steps,
-            title=told.title,
+            title=manifest.clean(told.title[:_LONGEST_TITLE]) if told.title else told.title,
             probe=__version__,
             manifest=self._manifest(),
         )

@@ -36,8 +36,8 @@ _LIBRARIES = (
 def gather(layout: Layout) -> Manifest:
     """What holds from the start of the process to its end. Never raises."""
     return Manifest(
-        command=_guarded(lambda: redact_command([_clean(word) for word in sys.orig_argv]), []),
-        cwd=_guarded(lambda: _clean(os.getcwd()), ""),
+        command=_guarded(lambda: redact_command([clean(word) for word in sys.orig_argv]), []),
+        cwd=_guarded(lambda: clean(os.getcwd()), ""),
         environment=_guarded(lambda: allowed_environment(os.environ), {}),
         hardware=_guarded(hardware, {}),
         layout=_layout(layout),
@@ -46,7 +46,7 @@ def gather(layout: Layout) -> Manifest:
 
 def allowed_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of the allow-list, secrets struck out, in the order of their names."""
-    allowed = {name: _clean(environment[name]) for name in sorted(environment) if name.startswith(_ENVIRONMENT)}
+    allowed = {name: clean(environment[name]) for name in sorted(environment) if name.startswith(_ENVIRONMENT)}
     return redact_mapping(allowed)
 
 
@@ -134,7 +134,7 @@ def _layout(layout: Layout) -> dict[str, str]:
     return {name: str(value) for name, value in named.items() if value is not None}
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Bytes that are no UTF-8 (a surrogate in Python's eyes) cannot travel."""
     return text.encode("utf-8", "replace").decode("utf-8")
 

@@ -10,6 +10,7 @@ import pytest
 from ntstop_probe import manifest
 from ntstop_probe.identity import identify
 from ntstop_probe.introduction import Introduction
+from ntstop_probe.registry import read_process_info
 from ntstop_probe.told import Told
 
 
@@ -39,3 +40,11 @@ def test_a_git_that_fails_settles_the_manifest_too(home: Path, monkeypatch: pyte
     introduction = Introduction(identify(), Told(), lambda: None)
     introduction.settle(20)
     assert introduction.hello().manifest.settled
+
+
+@pytest.mark.parametrize(("title", "shown"), [("half \udcff", "half ?"), ("long" * 50_000, "long" * 250), ("", "")])
+def test_a_title_that_is_no_text_or_a_book_is_announced_as_far_as_it_goes(home: Path, title: str, shown: str) -> None:
+    identity = identify()
+    introduction = Introduction(identity, Told(title=title), lambda: None)
+    introduction.announce()
+    assert read_process_info(identity.folder).title == introduction.hello().title == shown
