@@ -16,7 +16,7 @@ from scipy.stats import binomtest, ttest_ind_from_stats
 
 from ntstop.diagnosis.detectors import fallen
 from ntstop.diagnosis.detectors.constant import BEFORE, DISTINCT, ConstantDetector
-from ntstop.diagnosis.detectors.evaluations import RISE, RUN, EvaluationWatch
+from ntstop.diagnosis.detectors.evaluations import NOISE, RISE, RUN, EvaluationWatch
 from ntstop.diagnosis.detectors.levels import Levels, lowest, pooled
 from ntstop.diagnosis.detectors.regressed import Z, regressed
 from ntstop.diagnosis.engine import Engine
@@ -81,16 +81,20 @@ def test_constant_is_a_long_run_of_equal_points_where_points_used_to_differ(stre
 @given(st.lists(st.floats(0.5, 2.0), min_size=1, max_size=40))
 @settings(max_examples=100, deadline=None)
 def test_worse_evaluations_are_three_in_a_row_over_the_best(values: list[float]) -> None:
-    watch = EvaluationWatch()
+    watch, high, steps = EvaluationWatch(), 0, list[float]()
     levels = [statistics.median(values[max(0, at - 2) : at + 1]) for at in range(len(values))]
     for at, value in enumerate(values):
-        worse = watch.add(at, value)
-        best = min(levels[: at + 1])
-        run = list(itertools.takewhile(lambda x: values[x] > min(levels[: x + 1]) * (1 + RISE), range(at, -1, -1)))
-        if worse is None:
-            assert len(run) < RUN or value < values[at - 2] - 0.5 * (values[at - 2] - best)
+        worse, best = watch.add(at, value), min(levels[: at + 1])
+        noise = 1.4826 / math.sqrt(2) * statistics.median(steps[-32:] or [0.0])
+        if value > best + max(RISE * best, NOISE * noise):
+            high += 1
         else:
-            assert (worse.best, worse.first_x, worse.level) == (best, run[-1], value) and len(run) >= RUN
+            high = 0
+            steps += [abs(value - values[at - 1])] if at else []
+        coming_back = high >= RUN and value < values[at - 2] - 0.5 * (values[at - 2] - best)
+        assert (worse is not None) == (high >= RUN and not coming_back)
+        if worse is not None:
+            assert (worse.best, worse.first_x, worse.level) == (best, at - high + 1, value)
 
 
 def levels_of(values: list[float]) -> Levels:

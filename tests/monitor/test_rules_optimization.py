@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from ntstop.diagnosis.engine import Engine
@@ -292,6 +293,14 @@ def test_validation_and_training_that_rise_together_are_a_divergence_and_no_over
 )
 def test_validation_alone_or_on_its_way_back_is_no_divergence(train: list[float], evaluations: list[float]) -> None:
     assert "divergence" not in kinds(evaluated(train, evaluations))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_validation_on_few_samples_beside_a_noisy_training_is_wild_and_nothing_else(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    train, evaluations = np.exp(rng.normal(-1.2, 0.2, 1200)), np.exp(rng.normal(-1.2, 0.15, 30))
+    train[:3] = 3.0
+    assert weighty(evaluated(train.tolist(), evaluations.tolist())) == []
 
 
 def test_validation_that_heals_halfway_and_stays_there_is_a_divergence() -> None:

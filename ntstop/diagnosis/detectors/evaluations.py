@@ -6,12 +6,17 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import median
 
+from .baseline import DIFF_TO_SIGMA
 from .levels import Block, Levels
 
 RISE = 0.10
 RUN = 3
 """3 evaluations in a row lie 10 % over the best one. Of 140 healthy AlgoPerf runs 7 have that together with a higher
 training loss; all but the planned restarts come back from it, which is looked at too."""
+NOISE = 4.0
+"""And so many sigmas, from the steps between good neighbours: on few samples, or at a high rate, validation is wild.
+The last `NOISE_STEPS` of them are kept."""
+NOISE_STEPS = 32
 COMING_BACK = 0.5
 """The last of them has lost half of the rise that the first of these three had: it is on its way back. Measured: from a
 quarter to 0.6 no healthy run is called, and at a quarter one that is lost is called a twentieth of the run later."""
@@ -38,6 +43,7 @@ class EvaluationWatch:
         self._best = 0.0
         self._best_x: int | None = None
         self._newest: deque[float] = deque(maxlen=RUN)
+        self._steps: deque[float] = deque(maxlen=NOISE_STEPS)
         self._good_x = 0
         self._first_x: int | None = None
         self._high = 0
@@ -53,12 +59,16 @@ class EvaluationWatch:
 
     def add(self, x: int, y: float) -> Worse | None:
         """Whether the loss stays over its best, for losses above 0."""
+        step = abs(y - self._newest[-1]) if self._newest else None
         self._newest.append(y)
         # One evaluation on few samples may be low by luck: a level is the middle of three.
         level = median(self._newest)
         if self._best_x is None or level < self._best:
             self._best, self._best_x = level, x
-        if y <= self._best * (1 + RISE) or self._best <= 0:
+        noise = DIFF_TO_SIGMA * median(self._steps) if self._steps else 0.0
+        if self._best <= 0 or y <= self._best + max(RISE * self._best, NOISE * noise):
+            if step is not None:
+                self._steps.append(step)
             self._good_x, self._first_x, self._high = x, None, 0
             return None
         self._first_x = x if self._first_x is None else self._first_x

@@ -105,8 +105,8 @@ NOWHERE: Final = 2.0
 runs five have such a one for a while, all with a training loss that comes down."""
 EARLY: Final = 0.25
 NOWHERE_RISE: Final = 0.01
-NOWHERE_SIGMAS: Final = 1.0
-"""And the lowest smoothed evaluation of the later half must lie 1 % and a sigma over the best: the lowest of ten."""
+NOWHERE_SIGMAS: Final = 1.5
+"""And the lowest smoothed evaluation of the later half must lie 1 % and so many sigmas over the best."""
 PERFECT: Final = 0.9995
 TRAIN_FELL: Final = 0.02
 """Least share of its level by which the training loss must have come down since the best evaluation."""
