@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,6 +19,9 @@ from .folding import CAUSES, EXPLAINS, FROM_THE_START, SLACK, SLACK_STEPS, takes
 from .thresholds import Threshold, Thresholds
 
 __all__ = ["Context", "LayerSample", "StepBlock"]
+
+RECENT = 1024
+"""Newest steps whose place on the axis is known exactly, at least: what carries only an ordinal is placed by them."""
 
 
 @dataclass(slots=True)
@@ -53,8 +57,10 @@ class Context:
     times: StepTimes = field(default_factory=StepTimes)
     windows: PaceWindows = field(default_factory=PaceWindows)
     _paced: tuple[StepBlock | None, list[Pace]] = (None, [])
-    recent_x: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=1024))
-    """(ordinal, x) of the last steps, to place what carries only an ordinal."""
+    _recent: deque[tuple[int, Sequence[int]]] = field(default_factory=deque)
+    """Ordinal of the first step of each of the newest blocks, and the x of its steps."""
+    _held: int = 0
+    """Steps of these blocks."""
 
     def paces(self, block: StepBlock) -> list[Pace]:
         """The windows of timed steps that this block, the newest one, has completed."""
@@ -88,13 +94,24 @@ class Context:
 
     def x_of(self, ordinal: int) -> int:
         """The axis position of a step by its ordinal: exact for the last thousand, else by the stride."""
-        if self.recent_x:
-            oldest = self.recent_x[0][0]
-            index = ordinal - oldest
-            if 0 <= index < len(self.recent_x) and self.recent_x[index][0] == ordinal:
-                return self.recent_x[index][1]
+        for first, x in reversed(self._recent):
+            if 0 <= ordinal - first < len(x):
+                return x[ordinal - first]
+        if self._recent:
             return max(0, self.last_x + (ordinal - self.last_ordinal) * self.stride)
         return ordinal
+
+    def place(self, block: StepBlock) -> None:
+        """Remember where the steps of a block, the newest one, stand on the axis."""
+        self._recent.append((block.ordinal, block.x))
+        self._held += block.count
+        while self._held - len(self._recent[0][1]) >= RECENT:
+            self._held -= len(self._recent.popleft()[1])
+
+    def forget_places(self) -> None:
+        """The ordinals begin anew."""
+        self._recent.clear()
+        self._held = 0
 
     def open(
         self,

@@ -289,7 +289,7 @@ class Engine:
             rank.ended_at[rank.current] = rank.context.last_x
             rank.current = writer
             rank.context.schemas.clear()
-            rank.context.recent_x.clear()
+            rank.context.forget_places()
             rank.context.hello = hello
             self._tell(self._judges(rank), "resumed")
         if writer == rank.current:
@@ -348,7 +348,7 @@ def _advance(context: Context, block: StepBlock) -> None:
     context.last_x = block.x[-1]
     context.last_ordinal = block.ordinal + block.count - 1
     context.steps += block.count
-    context.recent_x.extend(enumerate(block.x, block.ordinal))
+    context.place(block)
 
 
 def _rows_of(block: wire.ScalarBlock, names: frozenset[str]) -> Iterator[wire.Scalars]:
