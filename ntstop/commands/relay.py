@@ -12,7 +12,8 @@ import click
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
 from ntstop.sources.live import RunSource
-from ntstop.sources.stdio import GONE
+from ntstop.sources.stdio import ASIDE, GONE, REMOVED
+from ntstop_probe import registry
 from ntstop_probe.wire import STREAM_CORE, Event, encode_batch, encode_frame
 
 _POLL = 0.1
@@ -54,6 +55,8 @@ class Relay:
         self._last: dict[int, int] = {}
         """The last sequence number of each writer."""
         self._mourned: set[int] = set()
+        self._removed: dict[int, int] = {}
+        """Frames that each writer has removed, as far as that was told."""
         self._complete = False
         self._written = 0.0
         self._ended = False
@@ -81,6 +84,7 @@ class Relay:
             self._complete = True
             self._welcome()
         if complete and entry is not None:
+            self._tell_removed(entry)
             self._mourn(entry)
         return complete and self._ended
 
@@ -101,6 +105,18 @@ class Relay:
         nothing else to say, for an ssh sees that its reader has gone only when it writes."""
         for writer, sequence in (self._last or {0: 0}).items():
             self._write(encode_frame(STREAM_CORE, writer, sequence, encode_batch([])))
+
+    def _tell_removed(self, entry: runs.RunEntry) -> None:
+        """Tell of layers that writers have removed to keep to their share of the disk: those are no gap."""
+        for process in entry.processes:
+            info = process.info
+            if info is None or info.writer not in self._last:
+                continue
+            frames = registry.read_tombstone(process.path).frames
+            if frames > self._removed.get(info.writer, 0):
+                self._removed[info.writer] = frames
+                payload = encode_batch([Event(0.0, REMOVED, data={"frames": frames})])
+                self._write(encode_frame(STREAM_CORE, info.writer, ASIDE, payload))
 
     def _mourn(self, entry: runs.RunEntry) -> None:
         """Tell of processes that died without a word: only on their own host can that be known."""

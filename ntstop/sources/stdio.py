@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from typing import Literal
 
-from ntstop_probe.wire import MAGIC, Event, Frame, FrameReader
+from ntstop_probe.wire import MAGIC, Event, Frame, FrameReader, decode_batch
 
-from .base import Arrival, SourceStatus, newer_protocol
+from .base import Arrival, SourceStatus, newer_protocol, removed_layers
 from .decoding import Decoder
 from .logs.sniff import piped
 from .pipe import Pipe
 
 GONE = "gone"
 """Kind of the event by which a relay tells that a process has left no exit record; `text` is the evidence."""
+REMOVED = "removed"
+"""Kind of the event by which a relay tells what of a recording its writer has removed: {"frames": int} in all."""
+ASIDE = 0
+"""Sequence number of a frame that is the relay's own: those of a writer begin at 1."""
 _SILENCE = 2.5
 """Seconds without a frame until nothing is called live: a heartbeat comes every second."""
 _BANNER = 64 * 1024
@@ -49,9 +53,14 @@ class RelaySource:
         self._reader = FrameReader()
         self._decoders: dict[int, Decoder] = {}
         self._next: dict[int, int] = {}
+        self._missing: dict[int, int] = {}
+        """Frames of each writer that did not come between those that did."""
+        self._before_first: dict[int, int] = {}
+        """Frames of each writer before the first one that came."""
+        self._tombstones: dict[int, int] = {}
+        """Frames that each writer has removed, by the relay's word."""
         self._banner: int | None = None
         """1 where a stretch of bytes stands before the first frame, which is nobody's damage; None: not known yet."""
-        self._gaps = 0
         self._heard = float("-inf")
         self._caught_up = False
         self._exited: set[int] = set()
@@ -66,7 +75,15 @@ class RelaySource:
         return SourceStatus(
             corrupt=max(0, self._reader.corrupt - (self._banner or 0)),
             skipped=sum(decoder.skipped for decoder in self._decoders.values()),
-            gaps=self._gaps,
+            gaps=sum(missing - self._removed(writer) for writer, missing in self._missing.items()),
+            removed=next(
+                (
+                    removed_layers(self._decoders[writer].layers_from)
+                    for writer in self._missing
+                    if self._removed(writer)
+                ),
+                "",
+            ),
             torn=self._reader.pending if ended else 0,
             newer=newer,
             live=self._caught_up and not ended and time.monotonic() - self._heard < _SILENCE,
@@ -100,14 +117,32 @@ class RelaySource:
             if len(frame.payload) <= 1:
                 self._caught_up = True
                 continue
-            expected = self._next.get(frame.writer, frame.sequence)
+            if frame.sequence == ASIDE:
+                self._take_aside(frame)
+                continue
+            if frame.writer not in self._next:
+                self._next[frame.writer] = frame.sequence
+                self._before_first[frame.writer] = frame.sequence - 1
+            expected = self._next[frame.writer]
             if frame.sequence < expected:
                 continue
-            self._gaps += frame.sequence - expected
+            self._missing[frame.writer] = self._missing.get(frame.writer, 0) + frame.sequence - expected
             self._next[frame.writer] = frame.sequence + 1
             decoder = self._decoders.setdefault(frame.writer, Decoder())
             arrivals += [arrival for arrival in decoder.arrivals([frame]) if not self._is_about_the_end(arrival)]
         return arrivals
+
+    def _take_aside(self, frame: Frame) -> None:
+        """Take in what the relay itself says of a writer."""
+        for record in decode_batch(frame.payload)[0]:
+            if isinstance(record, Event) and record.kind == REMOVED:
+                frames = record.data.get("frames")
+                self._tombstones[frame.writer] = frames if isinstance(frames, int) else 0
+
+    def _removed(self, writer: int) -> int:
+        """Of the frames that did not come, those that the writer had removed before."""
+        removed = self._tombstones.get(writer, 0) - self._before_first.get(writer, 0)
+        return min(max(removed, 0), self._missing.get(writer, 0))
 
     def _is_about_the_end(self, arrival: Arrival) -> bool:
         """Keep how a process ended; True for what the relay says of it, which is no part of the recording."""

@@ -20,12 +20,24 @@ from ntstop.session import Session
 from ntstop.sources.live import RunSource
 from ntstop.sources.pipe import Pipe
 from ntstop.sources.stdio import RelaySource, content
-from ntstop_probe.wire import MAGIC, Event, FrameReader, Heartbeat, decode_batch
+from ntstop_probe import registry
+from ntstop_probe.recording import Recording
+from ntstop_probe.wire import (
+    MAGIC,
+    STREAM_LAYERS,
+    Event,
+    FrameReader,
+    Heartbeat,
+    Layers,
+    Schema,
+    decode_batch,
+    encode_frame,
+)
 from tests.helpers import wait_until
 from tests.sshd import Sshd
 from tests.tmux import Terminal
 
-from .writer import EPOCH, Writer
+from .writer import EPOCH, Writer, column, steps
 
 NTSTOP = str(Path(sys.executable).with_name("ntstop"))
 
@@ -107,6 +119,40 @@ def test_a_banner_before_the_first_frame_is_skipped_and_is_nobodys_damage() -> N
     source = RelaySource(pipe)
     assert read_all(source).primary is not None
     assert source.status.corrupt == 0
+
+
+def test_layers_that_the_writer_has_removed_are_no_gap_behind_a_relay_either() -> None:
+    writer = Writer("run-1", segment_bytes=64 * 1024)
+    assert writer.transmitter.recording is not None
+    writer.transmitter.recording.close()
+    writer.transmitter.recording = Recording(writer.folder, 64 * 1024, max_bytes=1_000_000)
+    writer.send_layers(Schema(1, [f"layer.{n}" for n in range(256)]))
+    norms = column("f4", [1.0] * 256)
+    for ordinal in range(1000):
+        writer.send_layers(Layers(1, ordinal, None, EPOCH + ordinal, {"grad_norm": norms, "param_norm": norms}))
+        writer.send(steps(ordinal, [1.0]))
+    writer.exit()
+    writer.close()
+    frames = registry.read_tombstone(writer.folder).frames
+    assert frames > 100
+    direct = RunSource(writer.folder.parent, live=False)
+    read_all(direct)
+    assert "were removed to keep to NTSTOP_MAX_DISK" in direct.status.removed
+    output = output_of("run-1")
+    source = RelaySource(piped(output))
+    state = read_all(source)
+    assert (source.status.gaps, source.status.corrupt) == (0, 0)
+    assert source.status.removed == direct.status.removed
+    assert state.primary is not None
+    assert state.primary.steps == 1000
+    # What is missing beside it is missing.
+    reader = FrameReader()
+    sent = reader.feed(output)
+    place = next(place for place in range(50, len(sent)) if sent[place].stream == STREAM_LAYERS)
+    cut = b"".join(encode_frame(*frame[:4]) for frame in [*sent[:place], *sent[place + 1 :]])
+    source = RelaySource(piped(cut))
+    read_all(source)
+    assert source.status.gaps == 1
 
 
 def test_damage_in_the_middle_is_counted_and_the_rest_is_read() -> None:
