@@ -20,6 +20,7 @@ from ntstop.session import Session
 from ntstop.sources.live import RunSource
 from ntstop.sources.pipe import Pipe
 from ntstop.sources.stdio import RelaySource, content
+from ntstop.tui.widgets.probe import probe_entries
 from ntstop_probe import registry
 from ntstop_probe.recording import Recording
 from ntstop_probe.wire import (
@@ -145,6 +146,11 @@ def test_layers_that_the_writer_has_removed_are_no_gap_behind_a_relay_either() -
     assert source.status.removed == direct.status.removed
     assert state.primary is not None
     assert state.primary.steps == 1000
+    session = Session(RelaySource(piped(output)))
+    session.load()
+    assert session.state.primary is not None
+    said = {entry.label: entry.text for entry in probe_entries(session, session.state.primary)}
+    assert (said["gaps"], said["removed"]) == ("none", direct.status.removed)
     # What is missing beside it is missing.
     reader = FrameReader()
     sent = reader.feed(output)
