@@ -110,7 +110,10 @@ def _trained(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The training when it has ended, or is to be looked at; in the end it is gone, and all that it started."""
     work = home / "work"
-    work.mkdir(parents=True, exist_ok=True)
+    for old in (home / "runs" / f"{case.name}-{seed}", work):
+        # Else it would be another attempt of the run that is kept, or resume from its checkpoint.
+        shutil.rmtree(old, ignore_errors=True)
+    work.mkdir(parents=True)
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={case.ranks}"]
     script = [*(launcher if case.ranks > 1 else []), str(case.path), "--seed", str(seed)]
     start = [sys.executable, "-m", "ntstop", "run", "--name", f"{case.name}-{seed}", "--", sys.executable, *script]
