@@ -33,6 +33,8 @@ GLYPHS = {
     "halted": ("‖", "=", Ink.STRONG),
 }
 """State: glyph, glyph in ASCII, ink. The word stands beside it, in capitals."""
+SILENT = ("stopped", "died", "stale")
+"""States of which nothing more is heard, though the run has not said that it ends."""
 QUIET_SECONDS = 3.0
 """A heartbeat comes every second: data older than three of them is worth a word."""
 TIME_LINE = 20
@@ -67,7 +69,7 @@ class Facts:
     reason: str = ""
     """Why there are no steps yet, as the probe says it."""
     stuck: str = ""
-    """The phase that does not end, and for how long; "" when all goes on."""
+    """The phase that does not end, and for how long, or that was the last to be heard of; "" when all goes on."""
     loss: float | None = None
     replay: Replay | None = None
     attempt: int = 0
@@ -185,7 +187,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         sampling=_sampling(beat.probe) if beat else "",
         behind=None if view.frozen is None else round(view.last - view.frozen),
         problem=_problem(session, process),
-        stuck=_stuck(process.standing) if process and state == "live" else "",
+        stuck=_stuck(process, state),
         attempt=process.attempt if process else 0,
         why=entry.why if entry and session.replay is None else "",
         reason=beat.reason if beat else "",
@@ -255,7 +257,12 @@ def _sampling(probe: ProbeStatus) -> str:
     return ", ".join(f"{name} 1/{count(interval)}" for name, interval in intervals if interval and interval > 1)
 
 
-def _stuck(standing: tuple[str, float] | None) -> str:
+def _stuck(process: ProcessState | None, state: str) -> str:
+    if process is None:
+        return ""
+    if state in SILENT:
+        return f"last in {process.phase}" if process.phase else ""
+    standing = process.standing if state == "live" else None
     return f"in {standing[0]} for {_age(standing[1])}" if standing else ""
 
 

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ...run.process import ProcessState
 from ...session import Session
 from ...text import count, duration, percent
+from ..facts import SILENT
 from ..raster.ink import Ink
 from ..workspace import Look
 from .lines import Entry, LinesPane
 
+_PATH = re.compile(r"\(/[^)]*?/([^/)]+/[^/)]+)\)")
+"""The file of a frame: its folder and its name say enough, and `D` says all."""
+
 
 def probe_entries(session: Session, process: ProcessState) -> list[Entry]:
     """The lines on the probe and on the reading of what it wrote."""
-    return [*_standing(process), *_probe(process), *_reading(session, process)]
+    state = session.entry.state if session.entry else ""
+    return [*_standing(process, state), *_probe(process), *_reading(session, process)]
 
 
-def _standing(process: ProcessState) -> Iterator[Entry]:
-    """Where a run stands that does not go on: the phase, since when, and the stacks of its last heartbeat."""
+def _standing(process: ProcessState, state: str) -> Iterator[Entry]:
+    """Where a run stands, or stood last, that does not go on: phase, since when, the stacks of its last heartbeat."""
     beat = process.heartbeat
-    if beat is None or process.standing is None:
+    if beat is not None and state in SILENT:
+        yield Entry("last seen", f"in {beat.phase} for {duration(beat.age)}, {count(beat.ordinal)} steps", Ink.WARNING)
+    elif beat is not None and process.standing is not None:
+        phase, age = process.standing
+        yield Entry("stands in", f"{phase}, for {duration(age)}", Ink.WARNING)
+    else:
         return
-    phase, age = process.standing
-    yield Entry("stands in", f"{phase}, for {duration(age)}", Ink.WARNING)
     for stack in beat.stacks:
         for place, frame in enumerate(reversed(stack.frames)):
-            yield Entry("" if place else stack.thread, frame, Ink.TEXT if place else Ink.STRONG)
+            yield Entry("" if place else stack.thread, _PATH.sub(r"(…/\1)", frame), Ink.TEXT if place else Ink.STRONG)
 
 
 def _probe(process: ProcessState) -> Iterator[Entry]:

@@ -1,0 +1,35 @@
+"""Of a run that is heard of no more it is told where it was last: on the status line, and with its stack."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from ntstop.session import Session
+from ntstop.tui.facts import facts_of, status_parts
+from ntstop.tui.view import StepView
+from ntstop.tui.widgets.probe import probe_entries
+from ntstop.tui.widgets.statusline import draw_status
+from ntstop_probe.wire import Heartbeat, Stack
+from tests.monitor.writer import EPOCH, Writer
+
+
+def test_a_run_that_died_says_its_step_its_last_phase_and_its_last_stack() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    writer = Writer(pid=gone.pid)
+    writer.train(0, 40)
+    frames = ["<module> (/home/me/train.py:9)", "step (/home/me/project/loop.py:12)"]
+    writer.send(Heartbeat(EPOCH + 40, 0.0, "backward", 7.5, 40, [Stack("MainThread", frames)]))
+    writer.close()
+    with Session(writer.folder.parent) as session:
+        assert session.wait_for_end(30)
+        with session.lock:
+            process = session.state.primary
+            assert process is not None
+            facts = facts_of(session, process, StepView(first=0, last=39), None)
+            told = [(entry.label, entry.text) for entry in probe_entries(session, process)]
+    line = draw_status(*status_parts(facts), 100).text()
+    assert "✖ DIED" in line and "step 39" in line and "last in backward" in line
+    assert told[0] == ("last seen", "in backward for 7.50 s, 40 steps")
+    assert told[1] == ("MainThread", "step (…/project/loop.py:12)")
