@@ -13,7 +13,8 @@ from .block import StepBlock, Values
 from .context import Context, LayerSample
 from .detectors.stall import FLOOR, SLOW_PHASES
 from .finding import Book, Finding
-from .joining import joined
+from .joining import Joiner
+from .listeners import Listeners
 from .rules import ACROSS, Rule, RunRule, load
 from .thresholds import Thresholds
 
@@ -40,14 +41,12 @@ class _Rank:
     context: Context
     current: int
     """The writer of the newest attempt."""
-    apart: list[Rule]
+    apart: Listeners[Rule]
     """The rules that judge this rank also when all replicas are alike (`Rule.ALIKE`)."""
-    rules: list[Rule] | None = None
+    rules: Listeners[Rule] | None = None
     """All rules; None before they are needed and once they are no more: of a thousand ranks they are most of what an
     engine holds."""
-    waiting: list[wire.Steps] = field(default_factory=list)
-    held: int = 0
-    """Steps that wait."""
+    waiting: Joiner = field(default_factory=Joiner)
     beats: int = 0
     """Heartbeats since they were last judged."""
     since: int = 0
@@ -81,14 +80,14 @@ class Engine:
         self._by_writer: dict[int, _Rank] = {}
         self._ranks: list[_Rank] = []
         self._contexts: list[Context] = []
-        self._looks: dict[type[Any], frozenset[str]] = {}
         self._led = False
         """Rank 0 has told a loss."""
         self._beats = 0
         """Heartbeats of rank 0."""
         self._roled: dict[tuple[str, ...], frozenset[str]] = {}
         """What `_with_roles` has found."""
-        self._across = [kind(self._book, self._contexts) for kind in ACROSS] if rules is None else []
+        across = ACROSS if rules is None else []
+        self._across = Listeners[RunRule](kind(self._book, self._contexts) for kind in across)
 
     @property
     def findings(self) -> list[Finding]:
@@ -107,9 +106,8 @@ class Engine:
             if isinstance(record, wire.Steps):
                 if not rank.waiting:
                     rank.since = self._beats
-                rank.waiting.append(record)
-                rank.held += record.count
-                if rank.held >= MOST_WAITING:
+                rank.waiting.add(record)
+                if rank.waiting.steps >= MOST_WAITING:
                     self._settle(rank)
                 return
             if not isinstance(record, _BESIDE) and not _may_wait(rank, record):
@@ -139,8 +137,7 @@ class Engine:
         rank.beats = 0
         if not rank.waiting:
             return
-        blocks, rank.waiting, rank.held = joined(rank.waiting), [], 0
-        for block in blocks:
+        for block in rank.waiting.take():
             self._judge(rank, rank.current, block)
 
     def _judge(self, rank: _Rank, writer: int, record: wire.Record) -> None:
@@ -198,7 +195,7 @@ class Engine:
             found = self._roled[key] = frozenset(name for name in key if self._roles.of(name).role != "other")
         return found
 
-    def _judges(self, rank: _Rank) -> list[Rule]:
+    def _judges(self, rank: _Rank) -> Listeners[Rule]:
         """The rules that look at a record of this rank.
 
         Replicas tell one story: their losses, layers and rates are judged on rank 0 once it has told a loss. In a
@@ -209,9 +206,9 @@ class Engine:
         if rank.rules is None:
             made = {type(rule): rule for rule in rank.apart}
             # One of the others that has failed is not in `apart` any more, and is not made anew.
-            rank.rules = [
+            rank.rules = Listeners(
                 made[kind] if kind in made else kind(rank.context) for kind in self._kinds if kind.ALIKE or kind in made
-            ]
+            )
         return rank.rules
 
     def _lead(self) -> None:
@@ -221,13 +218,11 @@ class Engine:
             if rank.context.rank:
                 rank.rules = None
 
-    def _tell(self, rules: list[Any], what: str, *facts: Any, **more: Any) -> None:
+    def _tell(self, rules: Listeners[Any], what: str, *facts: Any, **more: Any) -> None:
         """Let each rule look. One that fails is switched off: what it would have said is missing, the rest goes on."""
-        for rule in tuple(rules):
-            if what not in self._looks_at(type(rule)):
-                continue
+        for rule, look in rules.to(what):
             try:
-                getattr(rule, what)(*facts, **more)
+                look(*facts, **more)
             except Exception as error:
                 self._switch_off(rule)
                 name = type(rule).__name__
@@ -236,21 +231,11 @@ class Engine:
 
     def _switch_off(self, rule: Any) -> None:
         """Take a rule out of every list that has it."""
-        groups: list[list[Any]] = [self._across]
+        self._across.remove(rule)
         for rank in self._ranks:
-            groups += (rank.rules or [], rank.apart)
-        for group in groups:
-            if rule in group:
-                group.remove(rule)
-
-    def _looks_at(self, kind: type[Any]) -> frozenset[str]:
-        """Names of the records that a rule looks at: what it does not override, it is not called for."""
-        known = self._looks.get(kind)
-        if known is None:
-            base: type[Any] = Rule if issubclass(kind, Rule) else RunRule
-            known = frozenset(name for name in vars(base) if getattr(kind, name) is not getattr(base, name))
-            self._looks[kind] = known
-        return known
+            rank.apart.remove(rule)
+            if rank.rules is not None:
+                rank.rules.remove(rule)
 
     def process_gone(self, writer: int, evidence: str) -> None:
         """The process is known to be gone without having said so; `evidence` is the sentence that proves it.
@@ -311,7 +296,7 @@ class Engine:
 
     def _new_rank(self, writer: int) -> _Rank:
         context = Context(writer, self._book, self._thresholds, self._roles)
-        rank = _Rank(context, writer, [kind(context) for kind in self._kinds if not kind.ALIKE])
+        rank = _Rank(context, writer, Listeners(kind(context) for kind in self._kinds if not kind.ALIKE))
         self._by_writer[writer] = rank
         self._ranks.append(rank)
         self._contexts.append(context)

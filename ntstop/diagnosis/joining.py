@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -21,50 +21,86 @@ SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
 _Shape = tuple[object, ...]
 
 
-def joined(blocks: Sequence[wire.Steps]) -> list[wire.Steps]:
-    """The same steps in as few blocks as can be: those that follow each other and have the same whole columns."""
-    groups: list[list[wire.Steps]] = []
-    shape: _Shape | None = None
-    for block in blocks:
-        own = _shape(block)
-        follows = bool(groups) and block.ordinal == groups[-1][-1].ordinal + groups[-1][-1].count
-        if own is not None and own == shape and follows:
-            groups[-1].append(block)
+class Joiner:
+    """Takes blocks of one process in order, and gives the same steps in as few blocks as can be: those that follow each
+    other and have the same whole columns become one. It keeps their bytes, not the blocks."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        """Steps that it holds."""
+        self._blocks: list[wire.Steps] = []
+        self._first: wire.Steps | None = None
+        """The first block of those that are being joined."""
+        self._shape: _Shape | None = None
+        self._buffers: list[bytearray] = []
+        self._next = 0
+        """The ordinal that follows."""
+
+    def __bool__(self) -> bool:
+        return self._first is not None
+
+    def add(self, block: wire.Steps) -> None:
+        """Take in the next block."""
+        shape, data = _shape(block)
+        if shape is not None and shape == self._shape and block.ordinal == self._next:
+            for buffer, more in zip(self._buffers, data, strict=True):
+                buffer += more
         else:
-            groups.append([block])
-        shape = own
-    return [group[0] if len(group) == 1 else _join(group) for group in groups]
+            self._close()
+            self._first, self._shape, self._buffers = block, shape, list(map(bytearray, data))
+        self._next = block.ordinal + block.count
+        self.steps += block.count
+
+    def take(self) -> list[wire.Steps]:
+        """All that it holds; afterwards it holds nothing."""
+        self._close()
+        blocks, self._blocks, self.steps = self._blocks, [], 0
+        return blocks
+
+    def _close(self) -> None:
+        first, self._first, self._shape = self._first, None, None
+        if first is not None:
+            count = self._next - first.ordinal
+            self._blocks.append(first if count == first.count else _joined(first, count, iter(self._buffers)))
 
 
-def _shape(block: wire.Steps) -> _Shape | None:
-    """What two blocks must share; None where a step lacks a value, or a column is not as long as the block says."""
-    count, kinds = block.count, list[object]()
+def joined(blocks: Sequence[wire.Steps]) -> list[wire.Steps]:
+    """The same steps in as few blocks as can be."""
+    joiner = Joiner()
+    for block in blocks:
+        joiner.add(block)
+    return joiner.take()
+
+
+def _shape(block: wire.Steps) -> tuple[_Shape | None, list[bytes]]:
+    """What two blocks must share, and the bytes of the columns; None and none where a step lacks a value, or a column
+    is not as long as the block says."""
+    count, kinds, data = block.count, list[object](), list[bytes]()
     for column in _plain(block):
         if column is None:
             kinds.append(None)
         elif column.present or len(column.data) != count * SIZES[column.kind]:
-            return None
+            return None, []
         else:
             kinds.append(column.kind)
+            data.append(column.data)
     for group in (block.losses, block.lrs, block.phases):
         for name, column in group.items():
             if column.present or len(column.data) != count * SIZES[column.kind]:
-                return None
+                return None, []
             kinds += (name, column.kind)
+            data.append(column.data)
         kinds.append(len(group))
-    return block.attempt, block.step_source, block.clocks, kinds
+    return (block.attempt, block.step_source, block.clocks, kinds), data
 
 
-def _join(group: Sequence[wire.Steps]) -> wire.Steps:
-    first = group[0]
-    changes: dict[str, object] = {"count": sum(block.count for block in group)}
-    for name in _PLAIN:
-        column: Column | None = getattr(first, name)
+def _joined(first: wire.Steps, count: int, buffers: Iterator[bytearray]) -> wire.Steps:
+    """`count` steps with the names and kinds of `first`, in the order of `_shape`."""
+    changes: dict[str, object] = {"count": count}
+    for name, column in zip(_PLAIN, _plain(first), strict=True):
         if column is not None:
-            changes[name] = Column(column.kind, b"".join(getattr(block, name).data for block in group))
+            changes[name] = Column(column.kind, bytes(next(buffers)))
     for name in _NAMED:
-        changes[name] = {
-            key: Column(column.kind, b"".join(getattr(block, name)[key].data for block in group))
-            for key, column in getattr(first, name).items()
-        }
+        group: dict[str, Column] = getattr(first, name)
+        changes[name] = {key: Column(column.kind, bytes(next(buffers))) for key, column in group.items()}
     return msgspec.structs.replace(first, **changes)
