@@ -128,10 +128,11 @@ def resolve(text: str) -> RunEntry:
         return read_run(runs / matches[0])
     if matches:
         raise SourceError(f"{text!r} is the beginning of {len(matches)} runs: {_listed(matches)}")
+    none = f"there is no {'run and no file' if '.' in text else 'run'} {text!r}"  # a log's name has one, mostly
     if not ids:
-        raise SourceError(f"there is no run {text!r}: no run has been recorded yet under {runs}")
+        raise SourceError(f"{none}: no run has been recorded yet under {runs}")
     near = difflib.get_close_matches(text, ids, n=3) or ids[:3]
-    raise SourceError(f"there is no run {text!r}; the nearest: {_listed(near)}; `ntstop ls` lists all")
+    raise SourceError(f"{none}; the nearest: {_listed(near)}; `ntstop ls` lists all")
 
 
 def read_run(path: Path) -> RunEntry:

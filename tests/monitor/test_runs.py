@@ -263,6 +263,7 @@ def test_a_folder_outside_of_the_home_opens_too(tmp_path: Path, monkeypatch: pyt
     ("text", "message"),
     [
         ("train-x", "there is no run 'train-x'; the nearest: train-2, train-1; `ntstop ls` lists all"),
+        ("train.csv", "there is no run and no file 'train.csv'; the nearest: "),
         ("trai", "'trai' is the beginning of 2 runs: train-2, train-1"),
         ("/nowhere/at/all", "/nowhere/at/all: there is no such file or folder"),
         ("", "there is no run ''; the nearest: "),
