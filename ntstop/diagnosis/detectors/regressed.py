@@ -35,7 +35,8 @@ Z = threshold(
     "divergence.errors",
     5.0,
     unit="standard errors",
-    meaning="how far the late stretch must lie over the best eighth of the run; higher is quieter",
+    meaning="Standard errors by which the late stretch must lie over the best one. Raised, small and noisy rises are "
+    "not told.",
     source="measured: of flat curves of 360 points with a noise of a fifth 5 % are called at 4 and 0.7 % at 5, since "
     "each point is looked at and the best eighth is one by luck; from 3 to 6 the AlgoPerf runs change nothing",
     low=2.0,
