@@ -18,6 +18,7 @@ from ntstop_probe.wire import Event, Record, ScalarBlock, Scalars, in_blocks
 
 from .batch import Batch, Floats, Mask
 from .batch import column as batched
+from .clock import StepClock
 from .reader import Row
 from .roles import COMPONENT, Guess, Role, Roles
 from .steps import OneStep, is_loss, is_lr, of_columns, of_steps, whole
@@ -44,8 +45,6 @@ _JUDGED: tuple[Role, ...] = ("val_loss", "accuracy")
 """What is judged beside the training steps before it."""
 _MOST_CUTS = 1024
 """Evaluations before which a block of steps is cut off; of more than that, the last ones come up to a block early."""
-_LONGEST_STEP = 1e7
-"""Seconds; a longer distance between two times of a log is no step time."""
 
 
 class Assembler:
@@ -66,8 +65,7 @@ class Assembler:
         self._rows = 0
         self._newest: int | None = None
         """The last step that the log has named."""
-        self._last: tuple[int, float] | None = None
-        """Step and time of the training step before, to take the step time from."""
+        self._clock = StepClock()
         self._first: int | None = None
         self._before: tuple[int, int] | None = None
         """The first training step, and the last two."""
@@ -193,10 +191,8 @@ class Assembler:
         self, steps: NDArray[np.int64], walls: Floats, targets: dict[str, tuple[Floats, Mask | None]]
     ) -> None:
         """Blocks of training steps that rise."""
-        if "duration" not in targets and "duration" not in self._taken and np.isfinite(walls).all():
-            targets = {**targets, "duration": self._step_times(steps, walls)}
-        if np.isfinite(walls[-1]):
-            self._last = int(steps[-1]), float(walls[-1])
+        if "duration" not in targets and "duration" not in self._taken and np.isfinite(walls).any():
+            targets = {**targets, "duration": self._clock.steps(steps, walls)}
         last_two = [self._before[1]] if self._before is not None else []
         last_two = [*last_two, *steps[-2:].tolist()][-2:]
         self._before = last_two[0], last_two[-1]
@@ -206,13 +202,6 @@ class Assembler:
             cut = {name: (numbers[part], None if mask is None else mask[part])
                    for name, (numbers, mask) in targets.items()}  # fmt: skip
             self._emit(walls[part], steps[part], cut)
-
-    def _step_times(self, steps: NDArray[np.int64], walls: Floats) -> tuple[Floats, Mask]:
-        before = self._last if self._last is not None else (int(steps[0]), float(walls[0]))
-        apart = np.diff(steps, prepend=before[0])
-        seconds = np.diff(walls, prepend=before[1])
-        there = (apart > 0) & (seconds > 0.0) & (seconds < _LONGEST_STEP)
-        return np.divide(seconds, apart, out=np.zeros(len(steps)), where=there), there
 
     def _emit(self, walls: Floats, steps: NDArray[np.int64], targets: dict[str, tuple[Floats, Mask | None]]) -> None:
         self._records.append(of_columns(self._ordinal, walls, steps, targets))
@@ -233,7 +222,8 @@ class Assembler:
         """`flush`, and from here on the log is another: counted from 0 again."""
         records = self.flush()
         self._ordinal = self._rows = 0
-        self._newest = self._last = self._first = self._before = None
+        self._newest = self._first = self._before = None
+        self._clock = StepClock()
         return records
 
     def _take(self) -> list[Record]:
@@ -328,12 +318,10 @@ class Assembler:
 
     def _close_training(self, step: OneStep) -> None:
         self._notice_resume(step)
-        if step.wall is not None:
-            if self._last is not None and "duration" not in step.columns and "duration" not in self._taken:
-                steps, seconds = step.step - self._last[0], step.wall - self._last[1]
-                if steps > 0 and 0.0 < seconds < _LONGEST_STEP:
-                    step.columns["duration"] = seconds / steps
-            self._last = step.step, step.wall
+        if step.wall is not None and "duration" not in step.columns and "duration" not in self._taken:
+            seconds = self._clock.step(step.step, step.wall)
+            if seconds is not None:
+                step.columns["duration"] = seconds
         self._block.append(step)
         if len(self._block) >= _BLOCK:
             self._close_block()
