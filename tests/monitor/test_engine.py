@@ -123,6 +123,15 @@ def test_nothing_is_called_missing_while_git_has_not_answered() -> None:
     assert only(diagnose([*script.records, in_vain]), "unreproducible").status == "open"
 
 
+def test_a_tree_with_changes_is_called_that_and_not_unsaid() -> None:
+    script = Script().add(hello(of=manifest(git_dirty=True)), schema()).steps(descent(400)[:50])
+    claim = only(diagnose(script.records), "unreproducible").claim
+    assert [item.text for item in claim.evidence] == ["git: files differed from the commit when the run began"]
+    assert "changes that are in no commit" in claim.hypothesis and "did not say" not in claim.hypothesis
+    script = Script().add(hello(of=manifest(git_dirty=True, seed=None)), schema()).steps(descent(400)[:50])
+    assert "The rest the job did not say" in only(diagnose(script.records), "unreproducible").claim.hypothesis
+
+
 def test_records_whose_columns_do_not_fit_are_skipped() -> None:
     clock = wire.pack("f8", [1.0])
     assert clock is not None
