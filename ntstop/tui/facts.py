@@ -74,6 +74,8 @@ class Facts:
     replay: Replay | None = None
     attempt: int = 0
     """0: the first."""
+    is_from_disk: bool = False
+    """It lives, and is followed by its recording: no socket speaks."""
     is_reading: bool = False
     """Old steps are being read from the recording, for a view into them."""
 
@@ -130,6 +132,8 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
         right.append(Part(f"data {_age(facts.silent)} old", Ink.WARNING, 70))
     if facts.is_reading:
         right.append(Part(f"{'...' if ascii_only else '…'} reading old steps", Ink.STRONG, 65))
+    elif facts.is_from_disk and (facts.silent is None or facts.silent <= QUIET_SECONDS):
+        right.append(Part("from disk", Ink.DIM, 15))
     right.append(Part(clip(facts.problem, 40), Ink.WARNING, 30))
     if facts.step is not None:
         total = f" / {count(facts.total)}" if facts.total else ""
@@ -194,7 +198,16 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         loss=loss.last_y if loss else None,
         replay=_replay(session.replay),
         is_reading=session.zoom.is_reading,
+        is_from_disk=state == "live"
+        and session.path is not None
+        and session.status.complete
+        and not session.status.live,
     )
+
+
+def _is_silent(session: Session) -> bool:
+    """Whether all that is on disk was read, and no socket speaks."""
+    return session.status.complete and not session.status.live
 
 
 def _replay(replay: ReplaySource | None) -> Replay | None:

@@ -33,3 +33,16 @@ def test_a_run_that_died_says_its_step_its_last_phase_and_its_last_stack() -> No
     assert "✖ DIED" in line and "step 39" in line and "last in backward" in line
     assert told[0] == ("last seen", "in backward for 7.50 s, 40 steps")
     assert told[1] == ("MainThread", "step (…/project/loop.py:12)")
+
+
+def test_a_run_that_is_followed_by_its_recording_says_so() -> None:
+    writer = Writer()
+    writer.train(0, 40)
+    writer.beat(40)
+    with Session(writer.folder.parent) as session:
+        assert session.wait_for_end(30)
+        with session.lock:
+            facts = facts_of(session, session.state.primary, StepView(first=0, last=39), None)
+    writer.close()
+    assert facts.state == "live" and facts.is_from_disk
+    assert "from disk" in draw_status(*status_parts(facts), 100).text()

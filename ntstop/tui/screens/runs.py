@@ -135,7 +135,7 @@ class RunsScreen(ModalScreen[None]):
         """A frame with the rows in it."""
         with Vertical(id="runs") as frame:
             frame.border_title = "runs"
-            frame.border_subtitle = "enter: look at it   o: lay it over, or no longer   esc: back"
+            frame.border_subtitle = "enter: look at   o: lay over   esc: back"
             yield self.rows
 
     def on_mount(self) -> None:
@@ -151,6 +151,8 @@ class RunsScreen(ModalScreen[None]):
         """Show what is new."""
         if self.source.version != self._version:
             self._version, self.rows.rows = self.source.version, self.source.listed
+            # Frame, heading, rows, and some to spare: a list of three needs no screen.
+            self.query_one("#runs").styles.height = max(len(self.rows.rows) + 5, 12)
             self.rows.redraw()
 
     def on_mouse_scroll_up(self) -> None:

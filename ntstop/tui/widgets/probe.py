@@ -68,6 +68,8 @@ def _probe(process: ProcessState) -> Iterator[Entry]:
 def _reading(session: Session, process: ProcessState) -> Iterator[Entry]:
     status = session.status
     yield Entry("reading")
+    if session.path is not None:
+        yield Entry("through", "the live socket" if status.live else "the recording")
     yield _lost("gaps", status.gaps, "stretches of records that never came")
     yield _lost("damaged", status.corrupt, "frames whose checksum is wrong")
     yield _lost("unknown", status.skipped, "records of a kind that this version does not know")
