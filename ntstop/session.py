@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import sys
 import threading
 import time
@@ -13,6 +15,7 @@ from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import Finding
 from ntstop.run.heard import Heard
 from ntstop.run.past import Past, Rebuilt
+from ntstop.run.process import MANY
 from ntstop.run.state import RunState
 from ntstop.run.zoom import Zoom
 from ntstop.sources import runs
@@ -33,6 +36,8 @@ _EVIDENCE_EVERY = 1.0
 """Seconds between two looks at whether the processes live."""
 _EVIDENCE_SHARE = 0.05
 """Share of the reader's time these looks may take, when there are a thousand processes."""
+_EVIDENCE_SLICE = 0.005
+"""Seconds of a look at a time; in between records are applied."""
 _SWITCH = 0.001
 """Seconds after which a thread that computes lets another one go on that waits: a key needs several such turns until it
 is painted, and Python's own 5 ms each would be felt."""
@@ -109,6 +114,8 @@ class Session:
         self._kept = ViewerState(None)
         self._watch = RunWatch(self.path) if self.path is not None else None
         self._evidence_at = 0.0
+        self._evidence_took = 0.0
+        """Seconds that the present look has taken so far."""
         self._gone: set[int] = set()
         self.replay: ReplaySource | None = None
         """What plays the run again, once `begin_replay` was called."""
@@ -257,13 +264,19 @@ class Session:
         if status.complete and (past or not arrivals or done):
             with self.lock:
                 self._engine.settle()
-        if done:
-            self._evidence_at = 0.0
-        self._look_for_evidence(time.monotonic())
+        if status.complete and past:
+            self._spare_the_collector()
+        self._look_for_evidence(time.monotonic(), _EVIDENCE_SLICE if not done else math.inf)
         if done:
             with self._answer:
                 self._answered = question
                 self._answer.notify_all()
+
+    def _spare_the_collector(self) -> None:
+        """Of a thousand processes the collector looks for cycles in 200,000 objects, for a tenth of a second each time
+        and with nobody else running: tell it to leave those alone that are there now, which stay."""
+        if len(self.state.processes) >= MANY:
+            gc.freeze()
 
     def _apply(self, arrivals: list[Arrival]) -> None:
         waiting = iter(arrivals)
@@ -313,18 +326,24 @@ class Session:
         elif arrivals and not self._gone:
             self._past.heard(arrivals, self._engine, work)
 
-    def _look_for_evidence(self, now: float) -> None:
-        """Find out whether the processes live, and tell the engine of those that died, or are stopped."""
-        if now < self._evidence_at:
+    def _look_for_evidence(self, now: float, seconds: float = math.inf) -> None:
+        """Find out whether the processes live, and tell the engine of those that died, or are stopped.
+
+        Of a thousand, as far as that can be found in so many seconds, and the rest at the next call; infinite: now.
+        """
+        if now < self._evidence_at and seconds < math.inf:
             return
         begin = time.perf_counter()
         try:
-            entry = self._find_evidence()
+            entry = self._find_evidence(seconds)
         except SourceError:
+            self._evidence_at = now + _EVIDENCE_EVERY
             return
-        finally:
-            took = time.perf_counter() - begin
-            self._evidence_at = now + max(_EVIDENCE_EVERY, took / _EVIDENCE_SHARE)
+        self._evidence_took += time.perf_counter() - begin
+        if entry is None and self._watch is not None:
+            return
+        self._evidence_at = now + max(_EVIDENCE_EVERY, self._evidence_took / _EVIDENCE_SHARE)
+        self._evidence_took = 0.0
         if entry is None:
             return
         self.entry = entry
@@ -343,9 +362,9 @@ class Session:
                 with self.lock:
                     self._engine.process_gone(writer, process.why)
 
-    def _find_evidence(self) -> runs.RunEntry | None:
+    def _find_evidence(self, seconds: float) -> runs.RunEntry | None:
         if self._watch is not None:
-            return self._watch.look()
+            return self._watch.look() if seconds == math.inf else self._watch.look_for(seconds)
         if self._heard is not None and isinstance(self._source, RelaySource):
             with self.lock:
                 return self._heard.entry(self.state, self._source.gone)
