@@ -44,6 +44,24 @@ LINES = {
         None, {"loss": 2.3, "grad_norm": 1.2, "learning_rate": 5e-5},
     ),
     "step 5: loss 1,234.5": (5, {"loss": 1234.5}),
+    " validation loss at iteration 500 | lm loss value: 2.1E+00 | lm loss PPL: 8.1E+00 | ": (
+        500, {"val/lm loss value": 2.1},
+    ),
+    "2024/05/01 10:00:00 - mmengine - INFO - Epoch(train)  [2][ 50/500]  lr: 1.0000e-02  eta: 1:23:45  time: 0.345  "
+    "data_time: 0.0123  memory: 3456  grad_norm: 2.3456  loss: 0.9  loss_cls: 0.2": (
+        1050, {"lr": 0.01, "step_time": 0.345, "data_time": 0.0123, "loss": 0.9, "grad_norm": 2.3456},
+    ),
+    "[05/01 10:00:00 d2.utils.events]:  eta: 0:33:11  iter: 19  total_loss: 2.3  loss_cls: 0.6  time: 0.4  "
+    "last_time: 0.41  data_time: 0.01  lr: 1e-05  max_mem: 3000M": (19, {"total_loss": 2.3, "step_time": 0.4}),
+    "Train: 2 [ 100/1251 (  8%)]  Loss: 5.5 (6.9)  Time: 0.345s,  741.2/s  LR: 1.000e-03": (
+        2602, {"Loss": 5.5, "LR": 1e-3},
+    ),
+    "I0501 10:00:00.123456 140 metric_writer.py:101] [500] loss=2.5, learning_rate=0.001": (
+        500, {"loss": 2.5, "learning_rate": 1e-3, "metric_writer.py": None},
+    ),
+    "2024-05-01 10:00:00.123\tnode17:0\tolmo.train:967\tINFO\t[step=5/7000] loss=2.5": (
+        5, {"loss": 2.5, "node17": None, "olmo.train": None},
+    ),
     "[Train] Epoch: 3, Step: 1000, Loss: 0.123456, LR: 0.000100": (1000, {"Loss": 0.123456, "LR": 1e-4}),
     "train epoch 5 loss 0.3 acc 0.8": (5, {"loss": 0.3, "acc": 0.8}),
     "Eval: step 100 loss 2.5": (100, {"val/loss": 2.5}),
@@ -64,12 +82,22 @@ def test_a_line_of_each_kind(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["Loading checkpoint shards:  33%|███▎      | 1/3 [00:01<00:02,  1.0s/it]", "Using 8 GPUs, batch size 32",
+    ["Epoch(val)  [2][ 50/100]  eta: 1:23:45  loss: 0.9", "Test: 2 [ 100/391 ( 8%)]  Loss: 5.5",
+     "Loading checkpoint shards:  33%|███▎      | 1/3 [00:01<00:02,  1.0s/it]", "Using 8 GPUs, batch size 32",
      "we take step 3 of the plan", "Validation DataLoader 0: 100%|███| 20/20 [00:01<00:00, 20it/s, loss=3]", "loss 3e",
      "number of parameters: 123.59M", "", "step", "Epoch 1/10"],
 )  # fmt: skip
 def test_lines_that_are_no_step_of_a_training(line: str) -> None:
     assert TextReader().feed(f"{line}\n".encode()) == []
+
+
+def test_a_step_in_a_line_of_its_own_is_that_of_the_lines_below_it() -> None:
+    text = "2024-05-01 10:00:0{0}\tnode17:0\tolmo.train:967\tINFO\t[step={0}/7000]\n    train/CrossEntropyLoss=2.5\n"
+    reader = TextReader()
+    rows = reader.feed("".join(text.format(step) for step in range(3)).encode())
+    assert [(row.step, row.values) for row in rows] == [(step, {"train/CrossEntropyLoss": 2.5}) for step in range(3)]
+    assert [rows[step + 1].wall - rows[step].wall for step in range(2)] == [1.0, 1.0]  # type: ignore[operator]
+    assert reader.facts.total_steps == 7000
 
 
 def test_nan_is_a_value() -> None:

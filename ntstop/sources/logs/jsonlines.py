@@ -10,6 +10,7 @@ from .numbers import integer, plain, unix_time
 from .reader import LogFacts, Row
 
 _DEPTH = 4
+_TOTALS = ("total_steps", "max_steps")
 _MOST = 1000
 """Numbers of one object; more are no metrics."""
 
@@ -44,12 +45,21 @@ class JsonLinesReader:
                 continue
             row = row_of(entry)
             if row is not None:
+                self._take_total(row)
                 rows.append(row)
             elif not isinstance(entry, dict):
                 self.facts.bad += 1
         self.facts.bad += self._lines.too_long
         self._lines.too_long = 0
         return rows
+
+    def _take_total(self, row: Row) -> None:
+        """How many steps are to come is no curve."""
+        for name in _TOTALS:
+            total = integer(row.values.get(name))
+            if total is not None and row.step is not None and total >= row.step:
+                self.facts.total_steps = total
+                del row.values[name]
 
 
 def embedded(line: str) -> Row | None:

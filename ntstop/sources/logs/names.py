@@ -9,7 +9,7 @@ from .roles import normalised
 _STEPS = (
     "global_step", "globalstep", "trainer_global_step", "train_global_step", "step", "steps", "train_step",
     "iteration", "iterations", "iter", "iters", "it", "num_updates", "update", "updates", "n_iter", "global_iter",
-    "batch", "batch_idx", "step_num", "num_steps", "current_step", "total_steps_done",
+    "batch", "batch_idx", "step_num", "num_steps", "current_step", "current_steps", "total_steps_done",
     "epoch", "epochs", "train_epoch",
 )  # fmt: skip
 """Usual names of the step axis, the surest first; an epoch only where nothing finer is there."""

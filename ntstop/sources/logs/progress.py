@@ -12,7 +12,10 @@ _TQDM_RATE = re.compile(r"^[\d:?.]+<[\d:?., a-z]*?,\s*(?P<rate>[\d.]+|\?)\s*(?P<
 _KERAS = re.compile(r"^\s*(?P<n>\d+)/(?P<total>\d+)\s+(\[[=>.\s]+\]|[━╸\-]{5,}|\s*-)\s*(?P<rest>.*)")
 _KERAS_EPOCH = re.compile(r"^\s*Epoch\s+(\d+)/(\d+)\s*$")
 _IMAGENET = re.compile(
-    r"^(?P<what>.*?)epoch:?\s*\[(?P<epoch>\d+)\]\s*\[\s*(?P<n>\d+)/(?P<total>\d+)\](?P<rest>.*)", re.I
+    r"^(?P<what>.*?epoch(?:\(\w+\))?):?\s*\[(?P<epoch>\d+)\]\s*\[\s*(?P<n>\d+)/(?P<total>\d+)\](?P<rest>.*)", re.I
+)
+_TIMM = re.compile(
+    r"^(?P<what>.*?\b[a-z]+):\s*(?P<epoch>\d+)\s*\[\s*(?P<n>\d+)/(?P<total>\d+)(?:\s*\([^)]*\))?\](?P<rest>.*)", re.I
 )
 _EPOCH = re.compile(r"epoch\W{0,3}(\d+)", re.I)
 _OTHER_DATA = re.compile(r"\b(valid\w*|val|eval\w*|test\w*|predict\w*|sanity|download\w*|load\w*|map|filter|tokeniz\w*|"
@@ -55,7 +58,7 @@ class Bars:
         if "%|" in line:
             match = _TQDM.match(line)
             return self._tqdm(match) if match else None
-        if "[" in line and (match := _IMAGENET.match(line)):
+        if "[" in line and (match := _IMAGENET.match(line) or _TIMM.match(line)):
             if _OTHER_DATA.search(match["what"]):
                 return None
             epoch, total = _int(match["epoch"]), _int(match["total"])
@@ -66,6 +69,11 @@ class Bars:
             step = max(0, self._epoch - 1) * total + _int(match["n"])
             return Progress(step, total * self._epochs if self._epochs else None, match["rest"])
         return None
+
+    def counts_other_data(self, line: str) -> bool:
+        """Whether a line counts batches of an evaluation."""
+        match = (_IMAGENET.match(line) or _TIMM.match(line)) if "[" in line else None
+        return match is not None and _OTHER_DATA.search(match["what"]) is not None
 
     def _tqdm(self, match: re.Match[str]) -> Progress | None:
         what, n, total = match["what"], _int(match["n"]), _int(match["total"])

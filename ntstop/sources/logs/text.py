@@ -33,7 +33,13 @@ _STEP_OF = re.compile(r"\b(?P<name>[A-Za-z_ ]*?(?:step|steps|iter|iters|iteratio
 _EPOCH_OF = re.compile(r"\bepoch\b\s*[:=#]?\s*\[?\s*(?P<n>\d+)(?:\s*(?:/|of)\s*(?P<total>\d+))?(?![\w.])", re.I)
 _COUNTED = re.compile(r"^\W{0,2}(?P<n>\d+)\s*/\s*(?P<total>\d+)\W")
 _NUMERIC = re.compile(r"[0-9]|\bnan\b|\binf", re.I)
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:\d\d)?")
+_TIME = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?:Z|[+-]\d\d:\d\d)?")
+_PLACE = re.compile(r"(?<![\w./])[\w./<>-]+\.py:\d+(?::\w+)?")
+"""Where in a program a line comes from."""
+_LOGGER = re.compile(r"^[^=|{\[]{0,80}?\b(?:INFO|DEBUG|WARNING)\b[\s:|\]-]*")
+"""What a logger puts before what it is told: a host, a module."""
+_METRIC_WRITER = re.compile(r"\]\s*\[(?P<n>\d+)\]\s+(?=[A-Za-z_][\w/]*=)")
+"""The step as CLU's metric writer prints it behind the place of the line: "metric_writer.py:101] [500] loss=2.5"."""
 _PER_STEP = re.compile(r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s?(?P<unit>ms|s|sec)/(?:step|iter|iteration|it|batch)\b", re.I)
 _TIME_UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0}
 _SKIPPED_NAMES = re.compile(
@@ -55,8 +61,9 @@ class TextReader:
         self._bars = Bars()
         self._pattern = pattern
         self._step: int | None = None
-        """Where the newest progress bar stands."""
+        """Where the newest progress bar stands, or the newest line that holds a step and nothing else."""
         self._wall: float | None = None
+        """When that line was written."""
 
     def feed(self, data: bytes) -> list[Row]:
         """The rows of the lines that are complete with `data`."""
@@ -82,11 +89,12 @@ class TextReader:
             return None
         if self._bars.is_heading(line):
             return None
+        wall, line = _dated(line)
         if '{"' in line and (row := embedded(line)) is not None:
             return row
         progress = self._bars.read(line)
         if progress is not None:
-            self._step = progress.step
+            self._step, self._wall = progress.step, wall
             if progress.total:
                 self.facts.total_steps = progress.total
             values = self._pairs(progress.metrics)
@@ -94,17 +102,18 @@ class TextReader:
                 return None
             if progress.step_time is not None:
                 self._timed(values, progress.step_time)
-            return Row(progress.step, values)
+            return Row(progress.step, values, wall)
         # A bar that counts something else: what stands beside it is of other data, or half of an epoch.
-        return None if "%|" in line else self._plain(line)
+        return None if "%|" in line or self._bars.counts_other_data(line) else self._plain(line, wall)
 
-    def _plain(self, line: str) -> Row | None:
+    def _plain(self, line: str, wall: float | None) -> Row | None:
         """A line without a bar: its own step, or that of the bar above it."""
-        wall, rest = None, line
-        if (time := _TIME.search(line)) is not None:
-            wall = unix_time(time[0])
-            rest = f"{line[: time.start()]} {line[time.end() :]}"
-        step, total, rest = _step_of(rest)
+        line = _LOGGER.sub(" ", _PLACE.sub(" ", line))
+        step, total, rest = _step_of(line)
+        if step is not None and not any(map(str.isalnum, rest)):
+            # OLMo: "[step=5/7000]", and its metrics a line each below.
+            self._step, self._wall, self.facts.total_steps = step, wall, total or self.facts.total_steps
+            return None
         values = self._pairs(rest)
         if values and (timed := _PER_STEP.search(rest)) is not None:
             self._timed(values, float(timed["n"]) * _TIME_UNITS[timed["unit"].lower()])
@@ -114,17 +123,21 @@ class TextReader:
             if not any(_TRAINING_WORDS.search(name) and guess(name).role != "other" for name in values):
                 return None
             step = self._step
+            wall = self._wall if wall is None else wall
         elif total is not None:
             self.facts.total_steps = total
         values = {name: value for name, value in values.items() if not is_step(name) or name == "epoch"}
         if not any(name != "epoch" for name in values):
             return None
-        if _EVALUATION.search(rest):
+        if _EVALUATION.search(line):
             values = {_evaluated(name): value for name, value in values.items()}
         return Row(step, values, wall)
 
     def _pairs(self, text: str) -> dict[str, float]:
         values, seconds = pairs(text)
+        if "time" in values and "data_time" in values:
+            # MMEngine and Detectron2: of an iteration, and of it the wait for data.
+            self._timed(values, values.pop("time"))
         self.facts.seconds |= seconds
         return values
 
@@ -141,8 +154,15 @@ class TextReader:
         told = {name: found for name, text in match.groupdict().items() if text and (found := number(text)) is not None}
         name = min((name for name in told if is_step(name)), key=step_rank, default=None)
         step = integer(told.pop(name)) if name is not None else None
-        time = _TIME.search(line)
-        return Row(step, told, unix_time(time[0]) if time else None) if told else None
+        return Row(step, told, _dated(line)[0]) if told else None
+
+
+def _dated(line: str) -> tuple[float | None, str]:
+    """The time that stands in a line, and the rest of it."""
+    time = _TIME.search(line)
+    if time is None:
+        return None, line
+    return unix_time(time[0].replace("/", "-")), f"{line[: time.start()]} {line[time.end() :]}"
 
 
 def pairs(text: str) -> tuple[dict[str, float], set[str]]:
@@ -193,6 +213,9 @@ def _step_of(line: str) -> tuple[int | None, int | None, str]:
         match = min(found, key=lambda match: step_rank(match["name"].strip().split(" ")[-1]))
         rest = f"{line[: match.start()]} {line[match.end() :]}"
         return _count(match["n"]), _count(match["total"]), rest
+    written = _METRIC_WRITER.search(line)
+    if written is not None:
+        return _count(written["n"]), None, line[written.end() :]
     match2 = _COUNTED.match(line)
     if match2 is not None:
         return _count(match2["n"]), _count(match2["total"]), line[match2.end() - 1 :]
