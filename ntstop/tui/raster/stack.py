@@ -205,14 +205,21 @@ def _draw_axes(picture: Picture, box: Box, cells: XScale, spec: StackSpec) -> No
 
 
 def _draw_legend(picture: Picture, parts: list[Part], shown: Floats, spec: StackSpec) -> None:
-    """Key, word and per cent of each phase, in the order they are stacked."""
+    """Key, word and per cent of each phase, in the order they are stacked; closer together where they would not fit."""
     plain = spec.glyphs is Glyphs.ASCII or spec.colours is Colours.NONE
-    column, total = 0, float(shown.sum())
-    for part, seconds in zip(parts, shown.tolist(), strict=True):
-        word, letter, ink = _phase(part)
-        share = percent(seconds / total if total > 0 else None, 4)
-        if column + 3 + cell_width(word) + len(share) > picture.width:
+    total = float(shown.sum())
+    shares = [seconds / total if total > 0 else None for seconds in shown.tolist()]
+    texts = [(_phase(part), percent(share, 4)) for part, share in zip(parts, shares, strict=True)]
+    gap = 2
+    if sum(cell_width(word) + len(share) + 3 + gap for (word, _, _), share in texts) - gap > picture.width:
+        gap = 1
+        texts = [
+            (phase, "–" if share is None else f"{share:.0%}") for (phase, _), share in zip(texts, shares, strict=True)
+        ]
+    column = 0
+    for (word, letter, ink), share in texts:
+        if column + gap + cell_width(word) + 1 + len(share) > picture.width:
             break
-        column = picture.write(0, column, letter if plain else "█", ink) + 1
+        column = picture.write(0, column, letter if plain else "█", ink) + gap - 1
         column = picture.write(0, column, word, Ink.TEXT) + 1
-        column = picture.write(0, column, share, Ink.STRONG) + 2
+        column = picture.write(0, column, share, Ink.STRONG) + gap
