@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..base import SourceError
-from .events import EventReader, is_events
+from .events import is_events
+from .families import Naming, home_of, reader_of
 from .names import is_step
 from .reader import Row
 from .roles import guess
@@ -66,7 +67,7 @@ def _folder(root: Path) -> list[LogTarget]:
                 single.append((path, modified, make))
             if kind == "text":
                 texts.append((path, modified))
-    targets = [_events_target(root, folder, found) for folder, found in events.items()]
+    targets = [_events_target(root, home, found) for home, found in _by_home(events).items()]
     targets += [
         LogTarget(_name(path), path, modified, (LogPart(path, make),))
         for path, modified, make in single
@@ -80,19 +81,43 @@ def _folder(root: Path) -> list[LogTarget]:
     return targets or list(_text_targets(texts))
 
 
-def _events_target(root: Path, folder: Path, found: list[tuple[Path, float]]) -> LogTarget:
+Events = dict[Path, list[tuple[Path, float]]]
+"""Folders to their event files, and when these changed."""
+Named = list[tuple[Path, float, Naming]]
+
+
+def _by_home(events: Events) -> dict[Path, Named]:
+    """The event files of each run: those of a folder, and of the folders that belong to it."""
+    homes: dict[Path, Named] = {}
+    for folder, found in events.items():
+        home, naming = home_of(folder, events, lambda folder: min(path for path, _ in events[folder]))
+        homes.setdefault(home, []).extend((path, modified, naming) for path, modified in found)
+    return homes
+
+
+def _events_target(root: Path, home: Path, found: Named) -> LogTarget:
     """All event files of a folder are one run, in the order of their names, which begin with the time."""
 
     def again() -> list[LogPart]:
-        try:
-            paths = sorted(path for path in folder.iterdir() if path.is_file() and _kind(path) == "events")
-        except OSError:
-            return []
-        return [LogPart(path, EventReader) for path in paths]
+        return _event_parts(_by_home(_events_near(home)).get(home, []))
 
-    parts = tuple(LogPart(path, EventReader) for path in sorted(path for path, _ in found))
-    name = folder.name if folder != root else _name(folder)
-    return LogTarget(name, folder, max(modified for _, modified in found), parts, again)
+    parts = tuple(_event_parts(found))
+    name = home.name if home != root else _name(home)
+    together = len({path.parent for path, _, _ in found}) > 1
+    return LogTarget(name, home, max(modified for _, modified, _ in found), parts, again, together)
+
+
+def _event_parts(found: Named) -> list[LogPart]:
+    return [LogPart(path, reader_of(naming)) for path, _, naming in sorted(found, key=lambda each: each[0])]
+
+
+def _events_near(home: Path) -> Events:
+    """The event files of a folder and of those below it."""
+    events: Events = {}
+    for path, modified in _walk(home, 1):
+        if _kind(path) == "events":
+            events.setdefault(path.parent, []).append((path, modified))
+    return events
 
 
 def _state_target(home: Path, path: Path, modified: float) -> LogTarget:
@@ -153,7 +178,7 @@ def _kind(path: Path) -> str:
     return "text" if head and not is_binary(head) else ""
 
 
-def _walk(root: Path) -> Iterator[tuple[Path, float]]:
+def _walk(root: Path, deepest: int = _DEPTH) -> Iterator[tuple[Path, float]]:
     """Regular files below a folder and when they changed; links are not followed."""
     waiting = [(root, 0)]
     left = _MOST_ENTRIES
@@ -168,7 +193,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, float]]:
                     if entry.name in _NOT_ENTERED:
                         continue
                     if entry.is_dir(follow_symlinks=False):
-                        if depth < _DEPTH:
+                        if depth < deepest:
                             waiting.append((Path(entry.path), depth + 1))
                     elif (modified := _regular(entry)) is not None:
                         yield Path(entry.path), modified

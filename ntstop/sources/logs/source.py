@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from ntstop_probe.wire import PROTOCOL, Event, Hello, Manifest, Record
@@ -53,6 +54,8 @@ class LogTarget:
     parts: tuple[LogPart, ...]
     again: Callable[[], Sequence[LogPart]] | None = None
     """Looks for the files anew; None: there will be no others."""
+    together: bool = False
+    """Files of several folders tell of the same steps: their rows are merged by time."""
 
 
 class _Open:
@@ -260,20 +263,29 @@ class LogSource:
         arrivals: list[Arrival] = []
         read = 0
         at_end = True
+        fresh: list[tuple[_Open, list[Row] | Batch]] = []
+        unfinished: set[Path] = set()
         for file in self._files.values():
+            folder = file.part.path.parent if self.target.together else self.target.path
+            if folder in unfinished:
+                # One file after the other: later files go on where earlier ones end.
+                continue
             piece = file.follower.read(_PIECE)
             if piece is not None:
                 rows, other = file.rows(piece.data, anew=piece.anew)
                 if other:
                     arrivals += self._writer.begin_anew()
-                arrivals += self._give(file, rows)
+                fresh.append((file, rows))
+                if not self.target.together:
+                    arrivals += self._give_all(fresh)
+                    fresh = []
                 read += len(piece.data)
             elif file.follower.at_end and time.time() - file.follower.modified > _SETTLED:
                 arrivals += self._give(file, file.end())
             if not file.follower.at_end and not file.follower.problem:
-                # One file after the other: later files go on where earlier ones end.
                 at_end = False
-                break
+                unfinished.add(folder)
+        arrivals += self._give_all(fresh)
         now = time.monotonic()
         if read:
             self._held = now + HOLD
@@ -287,6 +299,15 @@ class LogSource:
                 arrivals += self._writer.exit(code)
         self._complete = at_end and not read
         return arrivals, read
+
+    def _give_all(self, fresh: list[tuple[_Open, list[Row] | Batch]]) -> list[Arrival]:
+        """Rows of several files that were read at once, in the order of their times."""
+        filled = [(file, rows) for file, rows in fresh if (rows if isinstance(rows, list) else rows.count)]
+        if len(filled) <= 1:
+            return [arrival for file, rows in filled for arrival in self._give(file, rows)]
+        each = [rows if isinstance(rows, list) else list(rows.rows()) for _, rows in filled]
+        merged = sorted(chain.from_iterable(each), key=lambda row: row.wall or 0.0)
+        return self._give(filled[0][0], merged)
 
     def _give(self, file: _Open, rows: list[Row] | Batch) -> list[Arrival]:
         facts = file.reader.facts
