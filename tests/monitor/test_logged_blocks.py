@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +125,39 @@ def test_a_stretch_of_a_recording_has_the_blocks_that_reach_into_it() -> None:
     found = [record for records in read_stretch(writer.folder, 45, 55) for record in records]
     (block,) = [record for record in found if isinstance(record, ScalarBlock)]
     assert span_of(block) == (40.0, 59.0)
+
+
+def test_an_export_of_blocks_is_that_of_rows(home: Path, tmp_path: Path) -> None:
+    tables = []
+    for run_id, blocks in (("rows", False), ("blocks", True)):
+        writer = Writer(run_id)
+        rows = logged(0, 100)
+        writer.send(steps(0, [1.0] * 100, at=1000), *(in_blocks(rows) if blocks else rows))
+        writer.exit()
+        writer.close()
+        out = tmp_path / f"{run_id}.csv"
+        command = [
+            sys.executable,
+            "-m",
+            "ntstop",
+            "export",
+            run_id,
+            "--to",
+            "csv",
+            "--table",
+            "scalars",
+            "-o",
+            str(out),
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        with out.open() as file:
+            found = [(row["step"], row["name"], row["value"]) for row in csv.DictReader(file)]
+        tables.append(found)
+    # Four names a row, in whichever order of a row's names.
+    assert sorted(tables[0]) == sorted(tables[1])
+    assert ("1010", "accuracy", repr(10 / STEPS)) in tables[1]
+    assert ("1", "odd", "inf") in tables[1]
+    assert len(tables[1]) == 302
 
 
 def test_columns_of_a_log_without_a_role_are_blocks_and_evaluations_come_behind_their_step(tmp_path: Path) -> None:
