@@ -41,6 +41,9 @@ _EVIDENCE_SLICE = 0.005
 _SWITCH = 0.001
 """Seconds after which a thread that computes lets another one go on that waits: a key needs several such turns until it
 is painted, and Python's own 5 ms each would be felt."""
+_GARBAGE_EVERY = 300.0
+_NEVER = 1_000_000
+"""Collections of the younger objects until one of all."""
 
 
 class Diagnosis(Protocol):
@@ -63,8 +66,8 @@ class Diagnosis(Protocol):
         """Take in that a process is held by a signal; told at each look while it is."""
         ...
 
-    def settle(self) -> None:
-        """Judge all that has been taken in: no more comes for now."""
+    def settle(self, stop: Callable[[], bool] = ...) -> bool:
+        """Judge all that has been taken in: no more comes for now. False where `stop` said so before the end."""
         ...
 
 
@@ -114,6 +117,7 @@ class Session:
         self._kept = ViewerState(None)
         self._watch = RunWatch(self.path) if self.path is not None else None
         self._evidence_at = 0.0
+        self._garbage_at = 0.0
         self._evidence_took = 0.0
         """Seconds that the present look has taken so far."""
         self._gone: set[int] = set()
@@ -262,33 +266,42 @@ class Session:
         nothing_left = not arrivals or (isinstance(self._source, RunSource) and self._source.refreshed)
         done = question > self._answered and nothing_left and status.complete
         if status.complete and (past or not arrivals or done):
-            with self.lock:
-                self._engine.settle()
-        if status.complete and past:
-            self._spare_the_collector()
+            self._settle()
+        self._collect_garbage(time.monotonic())
         self._look_for_evidence(time.monotonic(), _EVIDENCE_SLICE if not done else math.inf)
         if done:
             with self._answer:
                 self._answered = question
                 self._answer.notify_all()
 
-    def _spare_the_collector(self) -> None:
-        """Of a thousand processes the collector looks for cycles in 200,000 objects, for a tenth of a second each time
-        and with nobody else running: tell it to leave those alone that are there now, which stay."""
-        if len(self.state.processes) >= MANY:
-            gc.freeze()
+    def _settle(self) -> None:
+        """Let the engine judge all that it has; who waits for the lock gets it in between."""
+        settled = False
+        while not settled:
+            with self.lock:
+                settled = self._engine.settle(lambda: self.lock.wanted)
+            self.lock.give_way()
+
+    def _collect_garbage(self, now: float) -> None:
+        """Of many processes, see to it that all objects are searched for cycles every five minutes, and not every few
+        seconds: there are 200,000 of them, and nobody else runs for a tenth of a second."""
+        if now < self._garbage_at or len(self.state.processes) < MANY or not self.status.complete:
+            return
+        if self._garbage_at:
+            gc.collect()
+        gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
+        self._garbage_at = now + _GARBAGE_EVERY
 
     def _apply(self, arrivals: list[Arrival]) -> None:
         waiting = iter(arrivals)
         left = len(arrivals)
-        wanted = self.lock.wanted
         while left:
             with self.lock:
                 for writer, _, record in waiting:
                     self.state.apply(writer, record)
                     self._engine.observe(writer, record)
                     left -= 1
-                    if wanted:
+                    if self.lock.wanted:
                         break
                 self.version += 1
             self.lock.give_way()

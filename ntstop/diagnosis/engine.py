@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -125,12 +125,19 @@ class Engine:
             if rank.waiting and self._beats - rank.since >= SILENT_BEATS:
                 self._settle(rank)
 
-    def settle(self) -> None:
+    def settle(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Judge what waits of all ranks; to be called once no more records come for now. Of 32 ranks and more,
-        steps of the newest seconds wait to be judged together."""
+        steps of the newest seconds wait to be judged together.
+
+        `stop` is asked after each rank that had something: False where it said so, and another call goes on.
+        """
         for rank in self._ranks:
-            self._settle(rank)
+            if rank.waiting:
+                self._settle(rank)
+                if stop():
+                    return False
         self._tell(self._across, "settled")
+        return True
 
     def _settle(self, rank: _Rank) -> None:
         """Judge the steps that wait."""

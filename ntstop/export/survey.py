@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ntstop.diagnosis.engine import Engine
@@ -51,9 +51,9 @@ class Survey:
         """A process is held by a signal."""
         self.engine.process_stopped(writer, evidence)
 
-    def settle(self) -> None:
+    def settle(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """No more comes."""
-        self.engine.settle()
+        return self.engine.settle(stop)
 
     def _steps(self, block: Steps) -> None:
         note = self.columns.note

@@ -80,6 +80,7 @@ class NtstopApp(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Take the terminal in hand, show the overview, and look at the sessions now and then."""
         terminal.guard(self)
+        terminal.attend(self, self.workspace.ask_for_quiet)
         self.push_screen(self._installed(SCREENS[0].name if len(self.workspace.runs) == 1 else "curves"))
         self.set_interval(self.refresh_seconds, self.tick)
 

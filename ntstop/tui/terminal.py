@@ -11,11 +11,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from textual import events
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
 
 from .slim import Slimmer
 
@@ -35,6 +37,14 @@ class Driver(LinuxDriver):
     """
 
     _slimmer: Slimmer | None = None
+    attend: Callable[[], None] | None = None
+    """Called in the thread that reads the keys, for each of them, before anything else is done about it."""
+
+    def process_message(self, message: Message) -> None:
+        """Pass on what was read."""
+        if self.attend is not None and isinstance(message, events.InputEvent):
+            self.attend()
+        super().process_message(message)
 
     def write(self, data: str) -> None:
         """Send `data` to the terminal."""
@@ -92,6 +102,12 @@ def guard(app: App[Any]) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, _leave, app, 128 + number)
     app.set_interval(1.0, lambda: _check_terminal(app))
+
+
+def attend(app: App[Any], call: Callable[[], None]) -> None:
+    """Have `call` called, in another thread, whenever a key is pressed. Once mounted."""
+    if isinstance(app._driver, Driver):
+        app._driver.attend = call
 
 
 def release(app: App[Any]) -> None:

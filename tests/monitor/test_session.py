@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +39,8 @@ class Recorder:
     def process_gone(self, writer: int, evidence: str) -> None:
         self.gone.append((writer, evidence))
 
-    def settle(self) -> None:
-        pass
+    def settle(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        return True
 
     def process_stopped(self, writer: int, evidence: str) -> None:
         self.stopped.append((writer, evidence))
