@@ -84,9 +84,10 @@ def clip(text: str, width: int, *, left: bool = False, ellipsis: str = ELLIPSIS)
 
 
 def dotted(name: str, width: int) -> str:
-    """A dotted name in at most `width` cells, its numbers and the beginning of its last part kept as long as may be.
+    """A dotted name in at most `width` cells, its numbers and both ends of its last part kept as long as may be.
 
-    The leading parts lose all but their first letter, the first of them first: `b.0.attention.weight`.
+    The leading parts lose all but their first letter, the first of them first: `b.0.attention.weight`; then the last
+    part loses its middle: `b.0.attent…_norm`.
     """
     parts = safe(name).split(".")
     for place in range(len(parts) - 1):
@@ -96,7 +97,12 @@ def dotted(name: str, width: int) -> str:
             parts[place] = parts[place][:1]
     head = "".join(part + "." for part in parts[:-1])
     room = width - cell_width(head)
-    return head + clip(parts[-1], room) if room >= 4 else clip(head + parts[-1], width, left=True)
+    if cell_width(parts[-1]) <= room:
+        return head + parts[-1]
+    if room < 4:
+        return clip(head + parts[-1], width, left=True)
+    tail = clip(parts[-1], room // 2, left=True)
+    return head + clip(parts[-1], room - cell_width(tail), ellipsis="") + tail
 
 
 def fit(text: str, width: int, *, right: bool = False, left: bool = False, ellipsis: str = ELLIPSIS) -> str:

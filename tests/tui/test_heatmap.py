@@ -98,7 +98,7 @@ def test_a_long_name_loses_what_says_least() -> None:
     rows = plot_heat(spec).text().split("\n")
     assert heat_box(spec).left == MOST_NAMES
     assert rows[1].startswith("embedding…blocks ×3 ") and rows[2].startswith("b.0.attention_output… ×4 ")
-    assert rows[3].startswith("b.1.attention_normal… ×4")
+    assert rows[3].startswith("b.1.attention…ization… ×4")
 
 
 @given(st.lists(st.text("ab.1损\x1b", max_size=9), max_size=40), st.integers(0, 12))

@@ -124,7 +124,7 @@ def test_sizes_rates_shares_and_counts() -> None:
         (40, "blocks.10.attention_norm.weight"),
         (27, "b.10.attention_norm.weight"),
         (20, "b.10.a.weight"),
-        (11, "b.10.a.wei…"),
+        (11, "b.10.a.we…t"),
         (6, "…eight"),
     ],
 )

@@ -54,7 +54,7 @@ class HeatSpec:
     width: int = 0
     height: int = 0
     gutter: int = 0
-    """Cells for the names; 0: what the names need, at most a third of the width and `MOST_NAMES`."""
+    """Cells for the names; 0: what the names need, within `MOST_NAMES` and a third of the width."""
     legend: bool = True
     empty: str = "no layer statistics yet"
     glyphs: Glyphs = Glyphs.BRAILLE
@@ -96,7 +96,7 @@ def heat_box(spec: HeatSpec) -> Box:
     left = spec.gutter
     if not left and spec.names and height:
         left = max(map(cell_width, _rows(spec, height).labels), default=0) + 2
-    left = 0 if spec.width < 20 else max(min(left, spec.width // 3, MOST_NAMES), 7)
+    left = 0 if spec.width < 20 else max(min(left, max(spec.width // 3, min(spec.width // 2 - 3, 22)), MOST_NAMES), 7)
     if spec.values is not None and spec.values.size:
         height = min(height, len(_rows(spec, height).members))
     return Box(left, top, max(spec.width - left, 0), height)
