@@ -111,6 +111,8 @@ def keymap_of(told: Mapping[str, str | Sequence[str]]) -> Keymap:
 
     Raises `SettingsError` with one line where a name or a key is unknown, or a key would be two things at once.
     """
+    if not told:
+        return PLAIN_KEYS
     known = _defaults()
     keys = {}
     for name, words in told.items():

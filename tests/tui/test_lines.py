@@ -98,6 +98,8 @@ def test_a_focused_title_is_marked_by_a_glyph() -> None:
     plain = draw_title("loss", [value("2.31", key="train")], 60).text()
     focused = draw_title("loss", [value("2.31", key="train")], 60, focused=True).text()
     assert "▸" not in plain and "▸ loss" in focused
+    rule = draw_title("loss", [], 60, focused=True).ink[0, 20], draw_title("loss", [], 60).ink[0, 20]
+    assert rule == (Ink.DIM, Ink.AXIS), "and by a lighter line"
     assert plain.rstrip().endswith("train 2.31 ─")
 
 

@@ -14,12 +14,12 @@ from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Colours, Glyphs
 from .palette import DARK, LIGHT, MONO, SIXTEEN, Look, Palette
-from .safe import SAFE
 
 if TYPE_CHECKING:
     from textual.app import App
 
-_PALETTES = {palette.name: palette for palette in (DARK, LIGHT, SIXTEEN, MONO, *SAFE)}
+_PALETTES = {palette.name: palette for palette in (DARK, LIGHT, SIXTEEN, MONO)}
+"""By name; those of `safe` once one of them is asked for."""
 _COLOURS = {None: 0, "standard": 16, "windows": 16, "256": 256, "truecolor": 1 << 24}
 
 
@@ -30,7 +30,13 @@ def choose(*, colours: int, dark: bool, no_color: bool, name: str = "standard") 
     if colours <= 16:
         return SIXTEEN
     plain = DARK if dark else LIGHT
-    return _PALETTES.get(f"{plain.name} {name}", plain)
+    if name == "standard":
+        return plain
+    if (full := f"{plain.name} {name}") not in _PALETTES:
+        from .safe import SAFE
+
+        _PALETTES.update({palette.name: palette for palette in SAFE})
+    return _PALETTES[full]
 
 
 def palette_of(app: App[Any]) -> Palette:
@@ -46,7 +52,7 @@ def palette_of(app: App[Any]) -> Palette:
         colours=colours,
         dark=app.current_theme.dark,
         no_color="NO_COLOR" in os.environ,
-        name=getattr(app, "palette", ""),
+        name=getattr(app, "palette", "standard"),
     )
 
 

@@ -46,7 +46,7 @@ def plain_if(ascii_only: bool, picture: Picture) -> Picture:
 def draw_title(
     name: str, values: Sequence[Value], width: int, *, focused: bool = False, note: str = "", ascii_only: bool = False
 ) -> Picture:
-    """`── name note ───────── values ──`; the focused pane is marked by a glyph, not by colour alone.
+    """`── name note ───────── values ──`; the focused pane is marked by a glyph and a lighter line.
 
     Where there is no room, first the last values go, then the note, then the first value.
     """
@@ -54,8 +54,9 @@ def draw_title(
     picture = Picture.blank(width, 1)
     if not width:
         return picture
-    picture.write(0, 0, line * width, Ink.AXIS)
-    column = picture.write(0, 1, (mark if focused else line) + " ", Ink.STRONG if focused else Ink.AXIS)
+    rule = Ink.DIM if focused else Ink.AXIS
+    picture.write(0, 0, line * width, rule)
+    column = picture.write(0, 1, (mark if focused else line) + " ", Ink.STRONG if focused else rule)
     column = picture.write(0, column, name + " ", Ink.STRONG if focused else Ink.TEXT)
     room = width - 3 - column
     kept = list(values)
