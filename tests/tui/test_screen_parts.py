@@ -11,6 +11,7 @@ from ntstop.text import cell_width
 from ntstop.tui.raster.table import Cell, Column, draw_table, fitting
 from ntstop.tui.view import StepView
 from ntstop.tui.widgets.distribution import Distribution, draw_distribution
+from ntstop.tui.widgets.holders import holders
 from ntstop.tui.widgets.layer_table import folded
 from ntstop.tui.widgets.ledger import ledger
 from ntstop.tui.widgets.lines import Entry, laid_out, wrapped
@@ -92,6 +93,21 @@ def test_the_ledger_tells_estimates_from_what_is_left() -> None:
         ("activations, rest", 13000.0, "difference"),
     ]
     assert (total, of) == (30_000, "device 0")
+
+
+def test_the_parts_of_the_model_share_what_the_ledger_estimates() -> None:
+    state = process(optimizers=[{"class": "SGD", "groups": [{"momentum": 0.9}]}])
+    names = ["h.0.attn.weight", "h.0.mlp.weight", "h.1.mlp.weight", "head"]
+    state.apply(1, Schema(1, names, [1000, 500, 3000, 10], ["torch.float32"] * 4, [False] * 3 + [True], [True] * 4))
+    assert state.primary is not None
+    found = holders(state.primary)
+    assert [(holder.name, holder.numel, holder.bytes) for holder in found] == [
+        ("h.1", 3000, 36_000.0),
+        ("h.0", 1500, 18_000.0),
+        ("head", 10, 40.0),
+    ]
+    assert sum(holder.bytes for holder in found) == sum(share.size for share in ledger(state.primary)[0])
+    assert found[2].frozen and sum(holder.share for holder in found) == 1.0
 
 
 def test_an_optimizer_that_is_not_known_is_not_guessed() -> None:

@@ -6,6 +6,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from ..layout import TWO_COLUMNS
+from ..widgets.holders import HoldersPane
 from ..widgets.host import HostPane
 from ..widgets.ledger import LedgerPane
 from ..widgets.memory import MemoryPane
@@ -13,7 +14,7 @@ from .base import RunScreen
 
 
 class MemoryScreen(RunScreen):
-    """The curves, the ledger, and what is in use now."""
+    """The curves, the ledger, what is in use now, and which parts of the model are large."""
 
     TITLE = "memory"
 
@@ -24,6 +25,7 @@ class MemoryScreen(RunScreen):
         with Container(classes="minor"):
             yield LedgerPane(id="ledger")
             yield HostPane(id="host")
+            yield HoldersPane(id="holders")
 
     def layout_classes(self, width: int, height: int) -> dict[str, bool]:
         """One below the other on a narrow terminal; on a low one the curves stay, then the ledger."""
@@ -32,6 +34,7 @@ class MemoryScreen(RunScreen):
             "-one-column": is_narrow,
             "-no-host": is_narrow and height < 28,
             "-no-ledger": is_narrow and height < 18,
+            "-no-holders": is_narrow or height < 28,
         }
 
     def cursor_columns(self) -> int:

@@ -37,29 +37,41 @@ class Share:
 
 def ledger(process: ProcessState) -> tuple[list[Share], float | None, str]:
     """The holders, the measured total they stand beside, and what it is a total of. None: nothing was measured."""
-    schema = process.schema
     total, of = _total(process)
+    schema = process.schema
     if schema is None or not schema.numel:
         return [], total, of
+    weights, gradients, states = (float(sum(part)) for part in zip(*_parts(process), strict=True))
+    shares = [Share("weights", weights, "estimated"), Share("gradients", gradients, "estimated")]
+    if _states_of(process) is not None:
+        shares.append(Share("optimizer", states, "estimated"))
+    if total is not None:
+        rest = total - sum(share.size for share in shares)
+        shares.append(Share("activations, rest" if of != "process" else "rest", max(rest, 0.0), "difference"))
+    return shares, total, of
+
+
+def parameter_bytes(process: ProcessState) -> list[float]:
+    """What each parameter takes with its gradient and the optimizer's state, estimated; in the order of the schema."""
+    return [float(sum(part)) for part in _parts(process)]
+
+
+def _parts(process: ProcessState) -> list[tuple[int, int, int]]:
+    """Bytes of weight, gradient and optimizer state of each parameter."""
+    schema = process.schema
+    if schema is None:
+        return []
     sizes = [
         n * BYTES.get(d.removeprefix("torch."), 4)
         for n, d in zip(schema.numel, _padded(schema.dtypes, len(schema.numel)), strict=True)
     ]
     frozen = _flags(schema.frozen, len(sizes), False)
     held = _flags(schema.in_optimizer, len(sizes), True)
-    weights = float(sum(sizes))
-    gradients = float(sum(size for size, is_frozen in zip(sizes, frozen, strict=True) if not is_frozen))
-    states = sum(
-        size for size, is_frozen, is_held in zip(sizes, frozen, held, strict=True) if is_held and not is_frozen
-    )
-    kept = _states_of(process)
-    shares = [Share("weights", weights, "estimated"), Share("gradients", gradients, "estimated")]
-    if kept is not None:
-        shares.append(Share("optimizer", float(states * kept), "estimated"))
-    if total is not None:
-        rest = total - sum(share.size for share in shares)
-        shares.append(Share("activations, rest" if of != "process" else "rest", max(rest, 0.0), "difference"))
-    return shares, total, of
+    kept = _states_of(process) or 0
+    return [
+        (size, 0 if is_frozen else size, size * kept if is_held and not is_frozen else 0)
+        for size, is_frozen, is_held in zip(sizes, frozen, held, strict=True)
+    ]
 
 
 def _padded(dtypes: Sequence[str], length: int) -> list[str]:
