@@ -17,12 +17,13 @@ from scipy.stats import binomtest, ttest_ind_from_stats
 from ntstop.diagnosis.detectors import fallen
 from ntstop.diagnosis.detectors.constant import BEFORE, DISTINCT, ConstantDetector
 from ntstop.diagnosis.detectors.evaluations import NOISE, RISE, RUN, EvaluationWatch
-from ntstop.diagnosis.detectors.levels import Levels, lowest, pooled
-from ntstop.diagnosis.detectors.regressed import Z, regressed
+from ntstop.diagnosis.detectors.levels import Block, Levels, lowest, pooled
+from ntstop.diagnosis.detectors.regressed import Z, memory, regressed
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.rules.optimization import LossCurveRule
 from ntstop_probe import wire
 from tests.bench.curves import wilson
+from tests.bench.shapes import wandering
 
 from .records import Script, descent, diagnose, hello, wobble
 
@@ -46,9 +47,13 @@ def test_fallen_is_eleven_of_the_last_twelve_after_few_of_the_36_before(flags: l
     for at, high in enumerate(over):
         told = detector.add(at, values[at], lines[at])
         late, before = over[max(0, at - 11) : at + 1], over[max(0, at - 47) : max(0, at - 11)]
-        now = [value > lines[at] for value in values[max(0, at - 47) : max(0, at - 11)]]
+        usual = values[max(0, at - 47) : max(0, at - 11)]
+        now = [value > lines[at] for value in usual]
         expected = high and len(late) + len(before) >= 23 and sum(late) >= 11 and sum(before) <= 0.25 * len(before)
-        assert (told is not None) == (expected and sum(now) <= 0.5 * len(now))
+        if expected := expected and sum(now) <= 0.5 * len(now):
+            noise = 1.4826 / math.sqrt(2) * float(np.median(np.abs(np.diff(usual))))
+            expected = bool(np.median(values[at - 11 : at + 1]) - np.median(usual) >= 1.5 * noise)
+        assert (told is not None) == expected
         if told is not None:
             assert told == next(x for x in range(at - 11, at + 1) if over[x])
 
@@ -124,6 +129,17 @@ def test_regressed_is_a_welch_test_of_the_best_eighth_and_a_late_stretch(seed: i
         assert welch.statistic > Z.value * 0.94
     elif seed >= 10:
         pytest.fail("a rise by a quarter at a noise of a tenth was not seen")
+
+
+@pytest.mark.parametrize("length", [0.1, 2.0, 4.0])
+def test_noise_that_remembers_itself_makes_errors_larger_and_a_descent_does_not(
+    length: float,
+) -> None:
+    rng = np.random.default_rng(5)
+    noise = np.log(wandering(rng, 240, 0.1, length))
+    blocks = [Block(x, x, 1, y, y * y) for x, y in enumerate((noise - 0.01 * np.arange(240)).tolist())]
+    together = math.exp(-1.0 / length)
+    assert memory(blocks) == pytest.approx(math.sqrt((1 + together) / (1 - together)), rel=0.35)
 
 
 def test_what_goes_up_and_down_again_and_again_is_a_habit_and_not_stuck() -> None:
@@ -222,6 +238,8 @@ def test_what_the_detectors_keep_does_not_grow_with_the_run() -> None:
         curve[1000::977] *= 30.0
         script = Script(block=256).add(hello()).steps(curve.tolist(), rate=None)
         engine = diagnose(script.records, engine=Engine([LossCurveRule]))
-        (rule,) = engine._ranks[0].rules
+        rules = engine._ranks[0].rules
+        assert rules is not None
+        (rule,) = rules
         sizes.append(size(rule))
     assert sizes[1] <= 1.2 * sizes[0] < 20_000

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..thresholds import threshold
+from .baseline import DIFF_TO_SIGMA
 
 LOST = threshold(
     "divergence.lost",
@@ -29,6 +31,9 @@ BEFORE_SHARE = 0.25
 """And at most a quarter of the 36 points before them: noise that is as wide as the descent is over it half the time."""
 BEFORE_NOW = 0.5
 """And at most half of them over the line of now, which may have come down since."""
+STANDS_OUT = 1.5
+"""And the median of the 12 lies so many sigmas of one point, from the steps between neighbours, over that of the 36:
+four standard errors of the two."""
 COMING_BACK = 0.25
 """While the later half of the 12 points lies lower than the first by this share of its height, it is on its way back: a
 spike that heals is no loss that is lost."""
@@ -66,7 +71,11 @@ class FallenDetector:
         if len(known) < HIGH or sum(at is not None for at, _ in before) > BEFORE_SHARE * len(before):
             return None
         # A lucky stretch draws a line under which the curve has never been for long.
-        if sum(value > line for _, value in before) > BEFORE_NOW * len(before):
+        usual = [value for _, value in before]
+        if sum(value > line for value in usual) > BEFORE_NOW * len(before):
+            return None
+        noise = DIFF_TO_SIGMA * median(abs(second - first) for first, second in pairwise(usual))
+        if median(value for _, value in points[-RUN:]) - median(usual) < STANDS_OUT * noise:
             return None
         return known[0][0]
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from itertools import groupby
 
+import numpy as np
+
 from ..thresholds import threshold
 from .divergence import Divergence
 from .levels import Block, Levels, lowest, pooled
 
 POINTS = 32
 """A curve of fewer points is too short for "stuck"."""
-STRETCHES = ((1 / 8, 24, 1.0, 1.0), (1 / 25, 40, 1.0, 2.0), (1 / 4, 12, 1.25, 2.0))
+STRETCHES = ((1 / 8, 24, 1.0, 1.0), (1 / 25, 40, 1.0, 2.0), (1 / 4, 12, 2.0, 2.0))
 """Late stretches that are looked at: a share of the run, at least so many points, and how many times the usual errors
 and the usual rise they must lie over the best: what is small must be seen for longer, as the hills of an epoch are.
 1/25 leaves a fifth of the 5 % of a run within which it should be told. Excursions of healthy runs that came back by
 themselves lasted 30 points at most without coming down (wmt_glu_tanh, AlgoPerf logs); 24 are enough only while that is
-an eighth of the run, 12 while it is a quarter."""
+an eighth of the run, 12 while it is a quarter and by far: of few points the best eighth is a matter of luck."""
 GRADUAL = (1 / 25, 16, 1.25, 2.0)
 """And this one where there is no spike: every healthy excursion of 12 to 24 points began with one."""
 RISE = threshold(
@@ -49,6 +51,10 @@ COMING_BACK = 0.25
 BEFORE = 2
 """Excursions as high as this one that came back, after which one more is the habit of the curve (epochs)."""
 AS_HIGH = 0.75
+MEMORY = 3.0
+MEMORY_BLOCKS = 16
+"""A log of running means, or of a stream whose difficulty wanders, has noise that remembers itself: the later half of
+the blocks up to the late stretch, less their trend, tells how much."""
 
 
 def regressed(
@@ -90,6 +96,8 @@ def _stuck(
     error = math.sqrt(late_variance / late_count + variance / count)
     if rise <= max(least * scale, OF_DESCENT * descent, errors * error):
         return None
+    if rise <= errors * error * memory(blocks[:-late]):
+        return None
     middle = mean + rise / 2
     if sum(block.mean > middle for block in blocks[-late:]) < SHARE * late:
         return None
@@ -101,6 +109,24 @@ def _stuck(
     first_x = _left(blocks[start + eighth :], middle)
     best = blocks[start + eighth // 2]
     return Divergence("regressed", first_x, mean + origin, best.x1, late_mean + origin, blocks[-1].x1)
+
+
+def memory(blocks: list[Block]) -> float:
+    """How many times larger errors of a mean are than of independent points, from 1 to `MEMORY`.
+
+    By von Neumann's ratio of the squared steps between neighbours to the variance, around a line: of noise in which
+    neighbours go together by r, errors are sqrt((1 + r) / (1 - r)) times as large (Bartlett 1946). One sigma of doubt
+    goes to r = 0.
+    """
+    known = blocks[-max(MEMORY_BLOCKS, len(blocks) // 2) :]
+    count = len(known)
+    if count < MEMORY_BLOCKS:
+        return 1.0
+    x, y = np.arange(count) - (count - 1) / 2, np.array([block.mean for block in known])
+    y -= y.mean() + x * float(x @ y) / float(x @ x)
+    variance, steps = float(np.mean(y * y)), float(np.mean(np.diff(y) ** 2))
+    ratio = min(1.0, steps / (2 * variance) + 1 / math.sqrt(count)) if variance > 0 else 1.0
+    return min(MEMORY, math.sqrt((2 - ratio) / ratio))
 
 
 def _habit(blocks: list[Block], mean: float, rise: float, length: int) -> bool:

@@ -39,6 +39,8 @@ LONG_POINTS = 12
 """Half as many are enough after three times as many steps: in a log of every hundredth one they take long to come."""
 EARLY_POINTS = 8
 """Points whose mean is where the loss began, when the first one is within the noise of it: that is a batch by luck."""
+NOISY = 0.03
+"""Unless the noise is larger than this share of it: then they may hide a descent of several percent."""
 FLAT_RATIO = 0.01
 """No eighth of the run is 1 % under the initial loss."""
 GUESS = 0.02
@@ -87,7 +89,9 @@ def unlearned(
     if levels.count >= WORSE_POINTS and worse > WORSE_RATIO * initial and worse > z * math.sqrt(late_variance):
         return found
     early = pooled(blocks[: math.ceil(EARLY_POINTS / levels.size)])[0] + levels.origin
-    began = early if initial - early <= z * math.sqrt(late_variance) else initial
+    sigma = math.sqrt(late_variance)
+    lucky = initial - early <= z * sigma and sigma <= NOISY * initial
+    began = early if early > initial or lucky else initial
     patience, steps_seen = max(steps, FLAT_SHARE * (total_steps or 0)), found.last_x - found.initial_x
     if steps_seen < patience or best <= (1 - FLAT_RATIO) * _guess(began):
         return None
