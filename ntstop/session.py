@@ -20,6 +20,7 @@ from ntstop.run.state import RunState
 from ntstop.run.zoom import Zoom
 from ntstop.sources import runs
 from ntstop.sources.base import Arrival, Source, SourceError, SourceStatus
+from ntstop.sources.feed import SILENCE
 from ntstop.sources.live import RunSource
 from ntstop.sources.logs.printed import TextSource
 from ntstop.sources.logs.source import LogSource
@@ -66,8 +67,9 @@ class Diagnosis(Protocol):
         """Take in that a process is held by a signal; told at each look while it is."""
         ...
 
-    def settle(self, stop: Callable[[], bool] = ...) -> bool:
-        """Judge all that has been taken in: no more comes for now. False where `stop` said so before the end."""
+    def settle(self, stop: Callable[[], bool] = ..., *, patient: bool = ...) -> bool:
+        """Judge all that has been taken in: no more comes for now. False where `stop` said so before the end.
+        `patient`: what a heartbeat of the next second is to close may wait for it."""
         ...
 
 
@@ -116,6 +118,7 @@ class Session:
         """The last of these questions that is answered with yes."""
         self._kept = ViewerState(None)
         self._watch = RunWatch(self.path) if self.path is not None else None
+        self._heard_at = 0.0
         self._evidence_at = 0.0
         self._garbage_at = 0.0
         self._evidence_took = 0.0
@@ -265,8 +268,10 @@ class Session:
             self.version += 1
         nothing_left = not arrivals or (isinstance(self._source, RunSource) and self._source.refreshed)
         done = question > self._answered and nothing_left and status.complete
+        if arrivals:
+            self._heard_at = time.monotonic()
         if status.complete and (past or not arrivals or done):
-            self._settle()
+            self._settle(patient=not done and time.monotonic() - self._heard_at < SILENCE)
         self._collect_garbage(time.monotonic())
         self._look_for_evidence(time.monotonic(), _EVIDENCE_SLICE if not done else math.inf)
         if done:
@@ -274,12 +279,12 @@ class Session:
                 self._answered = question
                 self._answer.notify_all()
 
-    def _settle(self) -> None:
+    def _settle(self, *, patient: bool) -> None:
         """Let the engine judge all that it has; who waits for the lock gets it in between."""
         settled = False
         while not settled:
             with self.lock:
-                settled = self._engine.settle(lambda: self.lock.wanted)
+                settled = self._engine.settle(lambda: self.lock.wanted, patient=patient)
             self.lock.give_way()
 
     def _collect_garbage(self, now: float) -> None:

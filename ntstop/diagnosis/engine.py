@@ -22,7 +22,10 @@ MANY = 32
 """Ranks from which on the steps of all but rank 0 wait for a heartbeat of their rank, and are judged together: a few
 seconds later at most, and by what they would have been judged by one by one."""
 MOST_WAITING = 256
-"""Steps of a rank that wait, at most."""
+"""Steps of one rank among many that wait, at most."""
+MOST_TOGETHER = 1024
+"""Steps of any other process that wait, at most: those between two of its heartbeats, a second apart, are judged
+together. Whether it is watched or was recorded makes no difference."""
 BEATS_WAITING = 4
 """Heartbeats, one a second, that steps wait for while these say that all is well. Judging a block costs as much as
 judging fifty steps of it."""
@@ -47,10 +50,14 @@ class _Rank:
     """All rules; None before they are needed and once they are no more: of a thousand ranks they are most of what an
     engine holds."""
     waiting: Joiner = field(default_factory=Joiner)
+    logged: list[wire.Scalars | wire.ScalarBlock] = field(default_factory=list)
+    """What was logged in the steps that wait: it is judged behind them."""
     beats: int = 0
     """Heartbeats since they were last judged."""
     since: int = 0
     """Heartbeats of rank 0 before the first of them."""
+    pulse: bool = False
+    """It has heartbeats, which a log has not."""
     calm: wire.Heartbeat | None = None
     """The heartbeat before, where that one said that all is well."""
     ended_at: dict[int, int] = field(default_factory=dict)
@@ -102,37 +109,51 @@ class Engine:
     def observe(self, writer: int, record: wire.Record) -> None:
         """Apply one record of the process `writer`. A record whose columns do not fit is skipped, never raised."""
         rank = self._by_writer.get(writer) or self._new_rank(writer)
-        if self._led and rank.context.rank and len(self._ranks) >= MANY:
-            if isinstance(record, wire.Steps):
-                if not rank.waiting:
-                    rank.since = self._beats
-                rank.waiting.add(record)
-                if rank.waiting.steps >= MOST_WAITING:
-                    self._settle(rank)
+        of_many = self._is_of_many(rank)
+        if isinstance(record, wire.Steps):
+            if of_many or (rank.pulse and (self._led or rank.context.rank is None)):
+                self._let_wait(rank, record, MOST_WAITING if of_many else MOST_TOGETHER)
                 return
-            if not isinstance(record, _BESIDE) and not _may_wait(rank, record):
-                self._settle(rank)
-        elif rank.waiting:
+            self._settle(rank)
+        elif isinstance(record, wire.Scalars | wire.ScalarBlock) and not of_many:
+            if not self._with_roles(record.values):
+                return
+            if rank.waiting:
+                rank.logged.append(record)
+                return
+        elif not of_many or not (isinstance(record, _BESIDE) or _may_wait(rank, record)):
             self._settle(rank)
         self._judge(rank, writer, record)
-        if rank.context.rank == 0 and isinstance(record, wire.Heartbeat):
-            self._beats += 1
-            if self._beats % SILENT_BEATS == 0:
-                self._settle_silent()
+        if isinstance(record, wire.Heartbeat):
+            rank.pulse = True
+            if rank.context.rank == 0:
+                self._beats += 1
+                if self._beats % SILENT_BEATS == 0:
+                    self._settle_silent()
+
+    def _is_of_many(self, rank: _Rank) -> bool:
+        return self._led and bool(rank.context.rank) and len(self._ranks) >= MANY
+
+    def _let_wait(self, rank: _Rank, block: wire.Steps, most: int) -> None:
+        if not rank.waiting:
+            rank.since = self._beats
+        rank.waiting.add(block)
+        if rank.waiting.steps >= most:
+            self._settle(rank)
 
     def _settle_silent(self) -> None:
         for rank in self._ranks:
             if rank.waiting and self._beats - rank.since >= SILENT_BEATS:
                 self._settle(rank)
 
-    def settle(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Judge what waits of all ranks; to be called once no more records come for now. Of 32 ranks and more,
-        steps of the newest seconds wait to be judged together.
+    def settle(self, stop: Callable[[], bool] = lambda: False, *, patient: bool = False) -> bool:
+        """Judge what waits of all ranks; to be called once no more records come for now. `patient`: of fewer than 32
+        ranks, only what need not wait for the next heartbeat of its process.
 
         `stop` is asked after each rank that had something: False where it said so, and another call goes on.
         """
         for rank in self._ranks:
-            if rank.waiting:
+            if rank.waiting and (not patient or self._is_of_many(rank)):
                 self._settle(rank)
                 if stop():
                     return False
@@ -144,8 +165,9 @@ class Engine:
         rank.beats = 0
         if not rank.waiting:
             return
-        for block in rank.waiting.take():
-            self._judge(rank, rank.current, block)
+        blocks, logged, rank.logged = rank.waiting.take(), rank.logged, []
+        for record in (*blocks, *logged):
+            self._judge(rank, rank.current, record)
 
     def _judge(self, rank: _Rank, writer: int, record: wire.Record) -> None:
         if isinstance(record, wire.Hello):

@@ -7,6 +7,7 @@ from operator import attrgetter
 
 import msgspec
 
+from ntstop.sources import columns
 from ntstop_probe import wire
 from ntstop_probe.wire import Column
 
@@ -23,7 +24,7 @@ _Shape = tuple[object, ...]
 
 class Joiner:
     """Takes blocks of one process in order, and gives the same steps in as few blocks as can be: those that follow each
-    other and have the same whole columns become one. It keeps their bytes, not the blocks."""
+    other and have the same losses and rates become one. Of whole columns it keeps the bytes, not the blocks."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -55,7 +56,13 @@ class Joiner:
         """All that it holds; afterwards it holds nothing."""
         self._close()
         blocks, self._blocks, self.steps = self._blocks, [], 0
-        return blocks
+        groups: list[list[wire.Steps]] = []
+        for block in blocks:
+            if groups and _goes_on(groups[-1][-1], block):
+                groups[-1].append(block)
+            else:
+                groups.append([block])
+        return [block for group in groups for block in _filled(group)]
 
     def _close(self) -> None:
         first, self._first, self._shape = self._first, None, None
@@ -70,6 +77,43 @@ def joined(blocks: Sequence[wire.Steps]) -> list[wire.Steps]:
     for block in blocks:
         joiner.add(block)
     return joiner.take()
+
+
+def _goes_on(before: wire.Steps, block: wire.Steps) -> bool:
+    return (
+        block.ordinal == before.ordinal + before.count
+        and block.attempt == before.attempt
+        and block.step_source == before.step_source
+        and block.clocks == before.clocks
+        and (block.step is None) == (before.step is None)
+        and block.losses.keys() == before.losses.keys()
+        and block.lrs.keys() == before.lrs.keys()
+        and min(before.count, block.count) > 0
+    )
+
+
+def _filled(group: Sequence[wire.Steps]) -> Sequence[wire.Steps]:
+    """One block, in which a step lacks what it lacked before; those there are where a column does not fit its block."""
+    if len(group) == 1:
+        return group
+    counts = [block.count for block in group]
+    changes: dict[str, object] = {"count": sum(counts)}
+    for name, parts in zip(_PLAIN, zip(*map(_plain, group), strict=True), strict=True):
+        if any(part is not None for part in parts):
+            column = columns.joined(parts, counts)
+            if column is None:
+                return group
+            changes[name] = column
+    for field in _NAMED:
+        named: list[dict[str, Column]] = [getattr(block, field) for block in group]
+        whole: dict[str, Column] = {}
+        for name in dict.fromkeys(name for found in named for name in found):
+            column = columns.joined([found.get(name) for found in named], counts)
+            if column is None:
+                return group
+            whole[name] = column
+        changes[field] = whole
+    return [msgspec.structs.replace(group[0], **changes)]
 
 
 def _shape(block: wire.Steps) -> tuple[_Shape | None, list[bytes]]:

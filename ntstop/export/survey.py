@@ -51,9 +51,9 @@ class Survey:
         """A process is held by a signal."""
         self.engine.process_stopped(writer, evidence)
 
-    def settle(self, stop: Callable[[], bool] = lambda: False) -> bool:
+    def settle(self, stop: Callable[[], bool] = lambda: False, *, patient: bool = False) -> bool:
         """No more comes."""
-        return self.engine.settle(stop)
+        return self.engine.settle(stop, patient=patient)
 
     def _steps(self, block: Steps) -> None:
         note = self.columns.note

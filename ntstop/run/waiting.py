@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
@@ -20,7 +19,6 @@ from .names import STEP_COLUMNS
 MOST_BLOCKS = 128
 MOST_POINTS = 16_384
 """What waits at most: a megabyte of small blocks, five of large ones."""
-_SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
 _plain = attrgetter(*STEP_COLUMNS)
 
 Take = Callable[[str, NDArray[Any], NDArray[Any], NDArray[Any]], None]
@@ -72,13 +70,14 @@ class WaitingSteps:
         blocks, self._blocks, self._points = self._blocks, [], 0
         stretch = Stretch.of(blocks)
         misfits = 0
-        for index, name in enumerate(STEP_COLUMNS.values()):
-            if self._has[index]:
-                misfits += stretch.put(name, [_plain(block)[index] for block in blocks], take)
+        plain = list(zip(*map(_plain, blocks), strict=True))
+        for name, parts in zip(STEP_COLUMNS.values(), plain, strict=True):
+            if any(part is not None for part in parts):
+                misfits += stretch.put(name, parts, take)
         for group, prefix in (("losses", ""), ("lrs", ""), ("phases", "phase/")):
             named = [getattr(block, group) for block in blocks]
             for name in _names(named):
-                misfits += stretch.put(prefix + name, [columns.get(name) for columns in named], take)
+                misfits += stretch.put(prefix + name, [found.get(name) for found in named], take)
         return misfits
 
 
@@ -98,54 +97,30 @@ class Stretch:
         t = np.frombuffer(b"".join(block.t.data for block in blocks), "<f8")
         return cls([block.count for block in blocks], _axis(blocks), t)
 
-    def put(self, name: str, column: Sequence[Column | None], take: Take) -> int:
+    def put(self, name: str, parts: Sequence[Column | None], take: Take) -> int:
         """Add a curve's columns, one a block and None where a block has none; how many did not fit."""
-        there = [part for part in column if part is not None]
-        kinds = {part.kind for part in there}
-        if not there:
-            return 0
-        if len(there) < len(column) or len(kinds) > 1:
-            return self._one_by_one(name, column, take)
-        kind = kinds.pop()
-        size = _SIZES[kind]
-        data, bitmaps = [part.data for part in there], [part.present for part in there]
-        if list(map(len, data)) != [count * size for count in self.counts]:
-            return self._one_by_one(name, column, take)
-        y = columns.values(Column(kind, b"".join(data)))
-        if not any(bitmaps):
+        column = columns.joined(parts, self.counts)
+        if column is None:
+            return self._one_by_one(name, parts, take)
+        y = columns.values(column)
+        if column.present:
+            x, t = self._some(column)
+            take(name, x, y[columns.present(column)], t)
+        else:
             take(name, self.x, y, self.t)
-            return 0
-        mask = self._mask(bitmaps)
-        if mask is None:
-            return self._one_by_one(name, column, take)
-        take(name, *self._part(mask, y))
         return 0
 
-    def _mask(self, bitmaps: Sequence[bytes]) -> NDArray[np.bool_] | None:
-        """Which points are there; None where a bitmap is too long or too short."""
-        lengths = [(count + 7) // 8 for count in self.counts]
-        whole = [bitmap or b"\xff" * length for bitmap, length in zip(bitmaps, lengths, strict=True)]
-        if list(map(len, whole)) != lengths:
-            return None
-        bits = np.unpackbits(np.frombuffer(b"".join(whole), np.uint8), bitorder="little").view(np.bool_)
-        if len(bits) == len(self.x):
-            return bits
-        starts = [0, *accumulate(lengths)]
-        pieces = [bits[8 * start : 8 * start + count] for start, count in zip(starts, self.counts, strict=False)]
-        return np.concatenate(pieces)
-
-    def _part(
-        self, mask: NDArray[np.bool_], y: NDArray[Any]
-    ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]]:
-        key = mask.tobytes()
-        known = self._parts.get(key)
+    def _some(self, column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(x, t) of the points that are there."""
+        known = self._parts.get(column.present)
         if known is None:
-            known = self._parts[key] = self.x[mask], self.t[mask]
-        return known[0], y[mask], known[1]
+            there = columns.present(column)
+            known = self._parts[column.present] = self.x[there], self.t[there]
+        return known
 
-    def _one_by_one(self, name: str, column: Sequence[Column | None], take: Take) -> int:
+    def _one_by_one(self, name: str, parts: Sequence[Column | None], take: Take) -> int:
         misfits, at = 0, 0
-        for part, count in zip(column, self.counts, strict=True):
+        for part, count in zip(parts, self.counts, strict=True):
             cut = slice(at, at + count)
             at += count
             if part is not None:
@@ -176,7 +151,7 @@ def _ends(block: Steps) -> tuple[float, float, float] | None:
     last = float(np.frombuffer(t.data, "<f8")[-1])
     if step is None:
         return float(block.ordinal), float(block.ordinal + count - 1), last
-    if step.kind[0] == "f" or step.present or len(step.data) != _SIZES[step.kind] * count:
+    if step.kind[0] == "f" or step.present or len(step.data) != columns.SIZES[step.kind] * count:
         return None
     steps = columns.values(step)
     return float(steps[0]), float(steps[-1]), last

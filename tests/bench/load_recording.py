@@ -1,10 +1,11 @@
 """Time and memory from a recording of 1,000,000 steps × 40 curves to the first full curve.
 
-    python -m tests.bench.load_recording [--steps N] [--layers N]
+    python -m tests.bench.load_recording [--steps N] [--layers N] [--step-time SECONDS]
 
-Writes the recording once (blocks of 256 steps, as the probe does), then reads it in a fresh process: the imports,
-the whole recording into the state of the run, and the whole loss curve for a screen 120 columns wide. The diagnosis
-is measured beside it. The CPU time is that of the whole process, which is what a quiet machine takes.
+Writes the recording once, as the probe does (a block each quarter of a second, 256 steps at most; each second a
+heartbeat and the host), then reads it in a fresh process: the imports, the whole recording into the state of the run,
+and the whole loss curve for a screen 120 columns wide. The diagnosis is measured beside it. The CPU time is that of the
+whole process, which is what a quiet machine takes. The layers, two norms of each, are sampled every 256 steps.
 """
 
 from __future__ import annotations
@@ -25,9 +26,25 @@ from ntstop_probe import registry
 from ntstop_probe.recording import Recording
 from ntstop_probe.registry import ProcessInfo
 from ntstop_probe.transmitter import Transmitter
-from ntstop_probe.wire import PROTOCOL, STREAM_CORE, STREAM_LAYERS, Column, Hello, Layers, Schema, Steps
+from ntstop_probe.wire import (
+    PROTOCOL,
+    STREAM_CORE,
+    STREAM_LAYERS,
+    Column,
+    Heartbeat,
+    Hello,
+    Host,
+    Layers,
+    Schema,
+    Steps,
+)
 
-BLOCK = 256
+MOST = 256
+TICK = 0.25
+"""Seconds between two blocks."""
+EVERY = 256
+"""Steps between two looks at the layers."""
+PHASES = ("data", "forward", "backward", "optimizer", "other")
 LOSSES = 27
 """Beside the loss, so that a block has 40 curves."""
 
@@ -40,7 +57,7 @@ def f8(values: np.ndarray) -> Column:
     return Column("f8", values.astype("<f8").tobytes())
 
 
-def write(folder: Path, steps: int, layers: int) -> int:
+def write(folder: Path, steps: int, layers: int, step_time: float) -> int:
     """The recording; returns its size in bytes."""
     writer = secrets.randbits(63)
     hello = Hello(PROTOCOL, "bench", folder.name, "host", "", "", 1, 0.0, 0, 0.0, 0.0)
@@ -54,32 +71,43 @@ def write(folder: Path, steps: int, layers: int) -> int:
     random = np.random.default_rng(0)
     if layers:
         transmitter.send(STREAM_LAYERS, [Schema(1, [f"layer.{index}" for index in range(layers)])])
-    for first in range(0, steps, BLOCK):
-        index = np.arange(first, min(first + BLOCK, steps))
+    rows = max(1, min(MOST, round(TICK / step_time)))
+    beat, look = 1.0, 0
+    for first in range(0, steps, rows):
+        index = np.arange(first, min(first + rows, steps))
         noise = random.normal(size=(12 + LOSSES, len(index)))
         curve = 3.0 * np.exp(-index / steps) + 0.05 * noise
-        if layers:
+        if layers and first >= look:
+            look += EVERY
             norms = np.abs(random.normal(size=(2, layers)))
             columns = {"grad_norm": f4(norms[0]), "param_norm": f4(norms[1])}
-            transmitter.send(STREAM_LAYERS, [Layers(1, first, None, first * 0.1, columns)])
+            transmitter.send(STREAM_LAYERS, [Layers(1, first, None, first * step_time, columns)])
         rate = 3e-4 * np.minimum(1.0, index / (0.01 * steps)) * (0.55 + 0.45 * np.cos(np.pi * index / steps))
-        transmitter.send(STREAM_CORE, [block_of(first, index, curve, rate)])
+        transmitter.send(STREAM_CORE, [block_of(first, index, curve, rate, step_time)])
+        t = float(index[-1]) * step_time
+        while t >= beat:
+            host = Host(beat, process_cpu=1.0, process_rss=2 << 30, host_cpu=2.0, cores=8, memory_used=8 << 30)
+            transmitter.send(STREAM_CORE, [host, Heartbeat(beat, beat, "backward", 0.5 * step_time, int(index[-1]))])
+            beat += 1.0
     transmitter.recording.close()
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def block_of(first: int, index: np.ndarray, curve: np.ndarray, rate: np.ndarray) -> Steps:
+def block_of(first: int, index: np.ndarray, curve: np.ndarray, rate: np.ndarray, step_time: float) -> Steps:
     return Steps(
         count=len(index),
         ordinal=first,
-        t=f8(index * 0.1),
-        duration=f4(curve[0]),
+        t=f8(index * step_time),
+        duration=f4(step_time * curve[0]),
         losses={"loss": f8(curve[1]), **{f"loss/{n}": f8(curve[12 + n - 1]) for n in range(1, LOSSES + 1)}},
         lrs={"lr/0.0": f8(rate), "lr/0.1": f8(rate / 10)},
-        phases={name: f4(curve[4 + n]) for n, name in enumerate(("data", "forward", "backward", "optimizer", "other"))},
+        phases={
+            name: f4(step_time * curve[4 + n] / 5)
+            for n, name in enumerate(("data", "forward", "backward", "optimizer", "other"))
+        },
         grad_norm=f8(curve[9]),
         clip=f4(curve[10]),
-        loss_scale=f8(curve[11]),
+        loss_scale=f8(np.full(len(index), 65_536.0)),
         micro=Column("i4", np.ones(len(index), "<i4").tobytes()),
     )
 
@@ -117,6 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--layers", type=int, default=0)
+    parser.add_argument("--step-time", type=float, default=0.001, metavar="SECONDS")
     parser.add_argument("--read", metavar="RUN")
     parser.add_argument("--diagnose", action="store_true")
     options = parser.parse_args()
@@ -127,7 +156,7 @@ def main() -> None:
         os.environ["NTSTOP_HOME"] = home
         folder = Path(home) / "runs" / "bench" / "host-1-0"
         folder.mkdir(parents=True)
-        size = write(folder, options.steps, options.layers)
+        size = write(folder, options.steps, options.layers, options.step_time)
         print(f"{size / 1e6:.0f} MB recorded")
         for extra in ([], [], ["--diagnose"]):
             command = [sys.executable, "-m", "tests.bench.load_recording", "--read", str(folder.parent), *extra]

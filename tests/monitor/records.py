@@ -218,9 +218,11 @@ def wobble(step: int) -> float:
 
 def diagnose(records: Sequence[wire.Record], *, writer: int = 1, engine: Engine | None = None) -> Engine:
     """An engine that has seen the records."""
-    engine = Engine() if engine is None else engine
+    whole, engine = engine is None, engine or Engine()
     for record in records:
         engine.observe(writer, record)
+    if whole:
+        engine.settle()
     assert not engine.failed
     return engine
 

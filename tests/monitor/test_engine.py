@@ -169,8 +169,10 @@ def test_version_moves_only_with_the_findings() -> None:
     engine = diagnose(Script().add(hello(), schema()).steps(descent(400)).records)
     before = engine.version
     diagnose(Script(ordinal=400).steps([1.5] * 8).records, engine=engine)
+    engine.settle()
     assert engine.version == before
     diagnose(Script(ordinal=408).steps([NAN]).records, engine=engine)
+    engine.settle()
     assert engine.version > before
 
 
@@ -210,6 +212,7 @@ def ranks(*curves: list[float], turn: int = 4) -> Engine:
         for number, records in enumerate(scripts):
             if place < len(records):
                 engine.observe(number + 1, records[place])
+    engine.settle()
     return engine
 
 

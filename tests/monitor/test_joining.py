@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ntstop.diagnosis.block import StepBlock
 from ntstop.diagnosis.engine import MANY, Engine
 from ntstop.diagnosis.joining import joined
+from ntstop.diagnosis.rules import Rule
 from ntstop_probe import wire
 
 from .records import Script, beat, descent, hello
@@ -57,3 +60,37 @@ def test_a_thousand_ranks_are_judged_as_a_few_are() -> None:
     engine.observe(7, wire.Steps(count=1, ordinal=40, t=t, losses={"loss": loss}))
     engine.observe(7, beat(101.0, 41))
     assert [(f.rank, f.first_step) for f in engine.findings if f.kind == "nonfinite-loss"] == [(6, 40)]
+
+
+def test_steps_between_two_heartbeats_are_judged_together_and_what_was_logged_in_them_behind_them() -> None:
+    class Told(Rule):
+        seen: ClassVar[list[object]] = []
+
+        def steps(self, block: StepBlock) -> None:
+            self.seen.append(block.count)
+
+        def scalars(self, scalars: wire.Scalars) -> None:
+            self.seen.append(scalars.ordinal)
+
+    engine = Engine([Told])
+    blocks = [record for record in Script(block=2).steps(descent(12)).records if isinstance(record, wire.Steps)]
+    engine.observe(1, beat(100.0, 0))
+    for block in blocks[:3]:
+        engine.observe(1, block)
+        engine.observe(1, wire.Scalars(t=100.1, step=None, ordinal=block.ordinal, values={"val/loss": 1.0}))
+    assert Told.seen == []
+    engine.observe(1, beat(101.0, 6))
+    assert Told.seen == [6, 0, 2, 4]
+    engine.observe(1, blocks[3])
+    engine.settle(patient=True)
+    assert Told.seen[4:] == []
+    engine.settle()
+    assert Told.seen[4:] == [2]
+
+
+def test_steps_of_a_log_which_has_no_heartbeat_are_judged_at_once() -> None:
+    engine = Engine()
+    t, loss = wire.pack("f8", [100.0]), wire.pack("f8", [math.nan])
+    assert t is not None and loss is not None
+    engine.observe(1, wire.Steps(count=1, ordinal=0, t=t, losses={"loss": loss}))
+    assert [finding.kind for finding in engine.findings] == ["nonfinite-loss"]

@@ -39,7 +39,7 @@ class Recorder:
     def process_gone(self, writer: int, evidence: str) -> None:
         self.gone.append((writer, evidence))
 
-    def settle(self, stop: Callable[[], bool] = lambda: False) -> bool:
+    def settle(self, stop: Callable[[], bool] = lambda: False, *, patient: bool = False) -> bool:
         return True
 
     def process_stopped(self, writer: int, evidence: str) -> None:
