@@ -172,7 +172,7 @@ async def test_a_weightier_finding_takes_the_selection_unless_one_was_chosen() -
         await screen.shows("▸ ○ INFO")
         screen.source.give(feed.training(1300, nan_from=1200)[1:][-6 * (1300 - 1000) // 10 :])
         await screen.shows("▸ ✖ CRIT")
-        await screen.pilot.press("n")
+        await screen.pilot.press("n", "n")
         await screen.shows("▸ ○ INFO")
 
 
