@@ -78,13 +78,8 @@ BEFORE: dict[tuple[str, str], str] = {
     ("LINES", "pageup"): "end",
     ("LINES", "home"): "end",
     ("NOTE", "ctrl+r"): "x enter a",
-    ("RUNS", "up"): "down",
-    ("RUNS", "pageup"): "down",
-    ("RUNS", "home"): "down",
     ("RUNS", "o"): "up",
-    ("RUNS", "enter"): "down",
     ("COMMANDS", "up"): "down",
-    ("COMMANDS", "pageup"): "down",
 }
 """What must have been pressed for a key to have anything to do."""
 
