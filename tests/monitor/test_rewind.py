@@ -17,6 +17,7 @@ from ntstop.run.state import RunState
 from ntstop.session import Session
 from ntstop.sources import replay as replay_module
 from ntstop.sources import segments
+from ntstop.sources.live import RunSource
 from ntstop.sources.replay import ReplaySource
 from ntstop.sources.runs import read_run
 from ntstop.sources.segments import ProcessRecording
@@ -36,7 +37,7 @@ def copies_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past, "_ENGINE_SECONDS", 0.0)
     monkeypatch.setattr(past, "_STATE_SECONDS", 0.0)
     monkeypatch.setattr(past, "_COST_SHARE", math.inf)
-    monkeypatch.setattr(replay_module, "_BURST", 40)
+    monkeypatch.setattr(replay_module, "_BURST", 10)
     monkeypatch.setattr(segments, "CHUNK", 4096)
     monkeypatch.setattr(segments, "_BURST_BYTES", 2048)
 
@@ -145,29 +146,51 @@ def test_whichever_way_one_comes_to_a_moment_it_shows_the_same(copies_everywhere
         session.stop()
 
 
-def test_the_first_step_back_diagnoses_only_what_lies_behind_the_last_copy(copies_everywhere: None) -> None:
+def test_a_step_back_diagnoses_only_what_lies_behind_the_last_copy(copies_everywhere: None) -> None:
+    replay, kept = ReplaySource(read_run(record(None))), past.Past[Counting]()
+    replay.anchor = kept.anchor
+
+    def go(share: float) -> past.Rebuilt[Counting]:
+        replay.seek(share)
+        replay.settled = False
+        while not replay.settled:
+            arrivals = replay.poll(0.0)
+            if replay.rewound():
+                rebuilt = kept.begin(replay.promised, Counting)
+            rebuilt.take(arrivals, replay.count - len(arrivals))
+            kept.passed(replay.mark, rebuilt.state, rebuilt.engine if replay.count >= rebuilt.seen else None, 1.0)
+        return rebuilt
+
+    go(-0.05)
+    whole, Counting.observed = Counting.observed, 0
+    for number in range(4):
+        process = go(-1 / 20).state.primary
+        assert process is not None
+        assert process.steps == pytest.approx(900 - 50 * number, abs=20)
+    # A burst, and what begins anew, each time.
+    assert Counting.observed < whole / 3
+
+
+def test_the_diagnosis_of_the_first_reading_serves_the_first_step_back(copies_everywhere: None) -> None:
     folder = record(None)
-    session = Session(folder, renew=Counting)
-    session.start()
-    try:
-        assert session.wait_for_end()
-        wait_until(session.begin_replay, what="a run that has ended")
-        replay = session.replay
-        assert replay is not None
-        whole, Counting.observed = Counting.observed, 0
-        for _ in range(4):
-            replay.seek(-1 / 20)
-            moment = replay.position - replay.start
-
-            def arrived(moment: float = moment) -> bool:
-                with session.lock:
-                    process = session.state.primary
-                    return process is not None and abs(0.1 * process.steps - moment) < 2.5
-
-            wait_until(arrived, what=f"{moment} s")
-        assert Counting.observed < whole / 2
-    finally:
-        session.stop()
+    kept, engine, source = past.Past[Counting](), Counting(), RunSource(folder, live=False)
+    arrivals = list(itertools.chain.from_iterable(iter(lambda: source.poll(0.0), [])))
+    for burst in (arrivals[at : at + 10] for at in range(0, len(arrivals), 10)):
+        for writer, _, told in burst:
+            engine.observe(writer, told)
+        kept.heard(burst, engine, 1.0)
+    replay = ReplaySource(read_run(folder))
+    moment = replay.start + 0.7 * (replay.end - replay.start)
+    begun = kept.begin(moment, Counting)
+    assert kept.anchor(moment) is None
+    assert 0.6 * len(arrivals) < begun.seen < 0.8 * len(arrivals)
+    Counting.observed = 0
+    replay.seek((moment - replay.end) / (replay.end - replay.start))
+    while not replay.settled:
+        burst = replay.poll(0.0)
+        begun.take(burst, replay.count - len(burst))
+    assert Counting.observed < 0.1 * len(arrivals)
+    assert shown(begun.state, begun.engine) == first_time(folder, moment)
 
 
 def test_what_is_kept_keeps_to_its_bytes_and_its_moments_lie_apart(
