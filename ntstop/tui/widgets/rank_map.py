@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import numpy as np
 from textual.app import ComposeResult
 
@@ -18,6 +21,10 @@ BAND = (0.8, 1.25)
 MOST_RANKS = 128
 """Rows that are looked at; of more ranks, evenly spread ones and the slowest."""
 MOST_COLUMNS = 100
+RECENT = 32
+"""Newest steps by which the slowest ranks are found."""
+FRESH_SECONDS = 0.8
+"""How long the choice of rows stands, among many ranks."""
 
 
 def chosen_ranks(ranks: dict[int | None, ProcessState]) -> list[int | None]:
@@ -25,17 +32,19 @@ def chosen_ranks(ranks: dict[int | None, ProcessState]) -> list[int | None]:
     names = list(ranks)
     if len(names) <= MOST_RANKS:
         return names
-    slow = sorted(names, key=lambda rank: ranks[rank].rate or np.inf)[: MOST_RANKS // 4]
+    slow = sorted(names, key=lambda rank: -sum(ranks[rank].recent(STEP_TIME, RECENT)))[: MOST_RANKS // 4]
     spread = names[:: max(len(names) // (MOST_RANKS - len(slow)), 1)]
     return sorted({*slow, *spread}, key=names.index)
 
 
-def rank_spec(ranks: dict[int | None, ProcessState], view: StepView, columns: int) -> HeatSpec:
-    """Ranks × steps, each the mean step time of its column over the median of the column."""
+def rank_spec(
+    ranks: dict[int | None, ProcessState], view: StepView, columns: int, chosen: Sequence[int | None] | None = None
+) -> HeatSpec:
+    """Ranks × steps, each the mean step time of its column over the median of the column. `chosen`: the rows."""
     left, right = view.window
     columns = max(min(columns, MOST_COLUMNS), 1)
     edges = np.linspace(left, right, columns + 1)
-    chosen = chosen_ranks(ranks)
+    chosen = chosen_ranks(ranks) if chosen is None else chosen
     values = np.full((len(chosen), columns), np.nan)
     for row, rank in enumerate(chosen):
         series = ranks[rank].series.get(STEP_TIME)
@@ -72,6 +81,8 @@ class RankMapPane(Pane):
         super().__init__(id=id)
         self.heat = HeatMap()
         self.spec = HeatSpec()
+        self._chosen: Sequence[int | None] = ()
+        self._stale_at = 0.0
 
     def body(self) -> ComposeResult:
         """The map."""
@@ -79,7 +90,10 @@ class RankMapPane(Pane):
 
     def gather(self, look: Look) -> None:
         """The window of each rank."""
-        self.spec = rank_spec(look.session.state.ranks, look.view, self.heat.columns or 1)
+        ranks, now = look.session.state.ranks, time.monotonic()
+        if len(ranks) <= MOST_RANKS or now >= self._stale_at or not ranks.keys() >= set(self._chosen):
+            self._chosen, self._stale_at = chosen_ranks(ranks), now + FRESH_SECONDS
+        self.spec = rank_spec(ranks, look.view, self.heat.columns or 1, self._chosen)
 
     def present(self) -> None:
         """The map."""
