@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.rules import Rule
@@ -19,6 +20,8 @@ from ntstop_probe import wire
 CURVES = Path(__file__).resolve().parents[3] / "shared" / "curves"
 FILE = "algoperf_dev.jsonl.gz"
 QUIET = ("healthy", "warmup")
+BLOCK = 16
+MEDIAN = 33
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -77,6 +80,25 @@ def load(folder: Path = CURVES) -> list[Run]:
     with gzip.open(path, "rt") as file:
         # The standard library's reader takes the bare NaN and Infinity that stand in the file.
         return [msgspec.convert(json.loads(line), Run) for line in file]
+
+
+def resampled(run: Run, seed: int) -> Run:
+    """The same curve with noise that might have been: blocks of `BLOCK` residuals, drawn from an eighth of the run to
+    both sides, on the running median of `MEDIAN` points (of the log loss). Without evaluations; for losses above 0."""
+    loss = np.array([math.nan if y is None else y for y in run.loss])
+    logs = np.log(np.where(loss > 0, loss, 1.0))
+    n, rng = len(logs), np.random.default_rng(seed)
+    half = [min(MEDIAN // 2, at, n - 1 - at) for at in range(n)]
+    level = np.array([np.median(logs[at - width : at + width + 1]) for at, width in enumerate(half)])
+    residuals, drawn = logs - level, np.empty(n)
+    for at in range(0, n, BLOCK):
+        low, high = max(0, at - n // 8), min(n - BLOCK, at + n // 8)
+        start = int(rng.integers(min(low, n - BLOCK), high + 1))
+        drawn[at : at + BLOCK] = residuals[start : start + min(BLOCK, n - at)]
+    made = np.where(loss > 0, np.exp(level + drawn), loss)
+    # The first point is where everything is measured from.
+    made[0] = loss[0]
+    return msgspec.structs.replace(run, loss=list(made.tolist()), eval_step=[], eval_train=[], eval_val=[])
 
 
 def records(run: Run, block: int = 1, *, evaluations: bool = True) -> list[wire.Record]:

@@ -1,9 +1,10 @@
 """False alarms and catches of the diagnosis on real curves, by workload, beside rules that others have published.
 
-    python -m tests.bench.detectors_on_curves [--curves FOLDER] [--misses] [--held-out] [--markdown]
+    python -m tests.bench.detectors_on_curves [--curves FOLDER] [--misses] [--held-out] [--resampled N] [--markdown]
 
 A healthy run counts as a false alarm when anything at warning or above was said at any moment of it, not only at
 its end; a bad run as caught likewise, and as caught in time when that was at most 5 % of the run after the onset.
+With `--resampled N` the healthy curves are told N times with their noise drawn anew, in blocks of 16 points.
 With `--held-out` each workload is judged with the thresholds that do best on all the others (2 minutes on 2 cores).
 """
 
@@ -27,7 +28,7 @@ from ntstop.diagnosis.thresholds import REGISTRY
 from ntstop_probe import wire
 from tests.bench.figures import in_rows
 
-from .curves import CURVES, Outcome, Run, judge, load, records, share
+from .curves import CURVES, Outcome, Run, judge, load, records, resampled, share
 from .published_rules import RULES
 
 IN_TIME = 0.05
@@ -157,6 +158,16 @@ def held_out(runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
+def redrawn(runs: Sequence[Run], times: int) -> str:
+    """Alarms on healthy runs with other noise, and of which they are."""
+    made = [resampled(run, seed) for run in runs if run.healthy for seed in range(times)]
+    with ProcessPoolExecutor() as pool:
+        alarms = list(pool.map(partial(_alarm, rules=load_rules()), made, chunksize=8))
+    alarmed = [run for run, alarm in zip(made, alarms, strict=True) if alarm is not None]
+    of = ", ".join(f"{name} {number}" for name, number in Counter(run.workload for run in alarmed).most_common())
+    return f"healthy runs with their noise drawn anew, {times} times: {share(len(alarmed), len(made))} alarmed; {of}"
+
+
 def _alarm(run: Run, *, told: dict[str, float] | None = None, rules: list[type[Rule]]) -> int | None:
     """The step of the alarm under these thresholds, by these rules."""
     return judge(run, told, rules=rules).alarm
@@ -189,9 +200,13 @@ def main() -> None:
     parser.add_argument("--curves", type=Path, default=CURVES)
     parser.add_argument("--misses", action="store_true", help="name the false alarms, the misses and the late ones")
     parser.add_argument("--held-out", action="store_true", help="judge each workload by thresholds from the others")
+    parser.add_argument("--resampled", type=int, default=0, help="judge healthy runs with their noise drawn anew")
     parser.add_argument("--markdown", action="store_true", help="only the comparison, as a Markdown table")
     arguments = parser.parse_args()
     runs = load(arguments.curves)
+    if arguments.resampled:
+        print(redrawn(runs, arguments.resampled))
+        return
     if arguments.held_out:
         print(held_out(runs))
         return
