@@ -32,8 +32,11 @@ class Crowd:
             own = host.process_cpu + (host.children_cpu or 0.0)
             self._readings.append((x, max(0.0, host.host_cpu - own), host.host_cpu))
 
-    def since(self, x0: int, x1: int, hello: wire.Hello | None) -> Evidence | None:
-        """That others hold the cores from step `x0` on, or have come since; None where they do not."""
+    def since(self, x0: int, x1: int, hello: wire.Hello | None, *, lasting: bool = True) -> Evidence | None:
+        """That others hold the cores from step `x0` on, or have come since; None where they do not.
+
+        Not `lasting`: what held them before `x0` as well explains nothing that has begun there.
+        """
         cores = int(hello.manifest.hardware.get("cores", "0") or 0) if hello is not None else 0
         then = [others for x, others, _ in self._readings if x < x0]
         now = [(others, busy) for x, others, busy in self._readings if x >= x0]
@@ -42,7 +45,8 @@ class Crowd:
         after = sum(others for others, _ in now) / len(now)
         before = sum(then) / len(then) if then else after
         busy = sum(busy for _, busy in now) / len(now)
-        if busy < CROWDED * cores or (after - before < TAKEN * cores and min(before, after) < HELD * cores):
+        held = lasting and min(before, after) >= HELD * cores
+        if busy < CROWDED * cores or not (held or after - before >= TAKEN * cores):
             return None
         text = f"other processes use {after:.1f} of the host's {cores} cores" + (
             f", {before:.1f} before" if then else ""

@@ -9,6 +9,7 @@ from .detectors.badlayers import BadLayers
 from .detectors.nonfinite import Episode, describe
 from .evidence import trajectory
 from .finding import Claim, Evidence, Finding
+from .layer_names import listed
 
 
 @dataclass(slots=True)
@@ -166,11 +167,15 @@ def grad_claim(
 def written_claim(x: int, loss: tuple[int, float] | None, bad: BadLayers, around: Surroundings) -> Claim:
     """A gradient that nobody read: the loss of its step `x` was finite, and the weights are not since."""
     last = [] if loss is None else [Evidence(f"loss {loss[1]:.4g} at step {loss[0]:,}: finite", "loss", *loss)]
+    few = len(bad.poisoned) < bad.of
+    place = bad.poisoned[0] if few else "the weights"
     return Claim(
-        symptom=f"step {x:,} wrote a nonfinite gradient into the weights, while its loss was finite",
+        symptom=f"step {x:,} wrote a nonfinite gradient into {place}, while its loss was finite",
         hypothesis=(
             "The backward pass made it: the gradient of a root or a norm at 0 (norm(0), sqrt(0)), a logarithm or a "
-            "division at zero, or an overflow in half precision." + around.range_or_precision()
+            "division at zero, or an overflow in half precision."
+            + around.range_or_precision()
+            + (f" Or something else than the optimizer wrote to {listed(bad.poisoned)}." if few else "")
         ),
         fix=_grad_fix(x),
         confidence=f"high that it was step {x:,}: the weights are nonfinite before the next update. Low on the "
@@ -178,10 +183,11 @@ def written_claim(x: int, loss: tuple[int, float] | None, bad: BadLayers, around
         evidence=[
             *last,
             Evidence(
-                f"weights nonfinite in {bad.poisoned} of {bad.of} layers before the update of step {bad.x:,}",
+                f"weights nonfinite in {len(bad.poisoned)} of {bad.of} layers before the update of step {bad.x:,}"
+                + (f": {listed(bad.poisoned)}" if few else ""),
                 "param_norm",
                 bad.x,
-                float(bad.poisoned),
+                float(len(bad.poisoned)),
                 "layers",
             ),
             Evidence(f"so the gradient of step {x:,} was nonfinite", "grad_norm", x, None, basis="estimated"),

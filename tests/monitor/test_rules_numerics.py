@@ -78,6 +78,16 @@ def test_layers_alone_show_a_nonfinite_gradient() -> None:
     assert (finding.where, finding.first_step) == ("head.weight", 60)
 
 
+def test_weights_that_are_nonfinite_before_their_update_name_the_layer_that_was_written_to() -> None:
+    script = start().steps(descent(200)[:120])
+    script.add(layers(120, script.t, grad_nonfinite=[1, 1, 1, 1], param_norm=[1.0, 1.0, NAN, 1.0]))
+    engine = diagnose(script.steps([NAN] * 20).records)
+    finding = only(engine, "nonfinite-grad")
+    assert (finding.where, finding.first_step, kinds(engine)[0]) == (NAMES[2], 119, "nonfinite-grad")
+    assert f"into {NAMES[2]}, while" in finding.symptom
+    assert any("weights nonfinite in 1 of 4 layers before the update of step 120" in i.text for i in finding.evidence)
+
+
 def test_layers_that_come_after_their_step_name_it_too() -> None:
     script = start().steps([*descent(200)[:60], 2.0])
     script.add(layers(60, script.t, grad_nonfinite=[0, 1, 0, 0], grad_norm=[*bad_from(1, 2), 1.0, 1.0]))

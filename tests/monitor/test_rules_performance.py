@@ -107,6 +107,16 @@ def test_a_loader_whose_cores_others_hold_is_a_note_and_not_laid_to_the_disk() -
     assert finding.severity == "info" and "hold its cores" in finding.claim.hypothesis
 
 
+def test_a_loader_that_was_quick_beside_the_same_others_is_slow_by_itself() -> None:
+    def host(step: int, t: float) -> list[wire.Record]:
+        return [wire.Host(t=t, process_cpu=0.1, host_cpu=4.0, cores=4)]
+
+    script = timed(lambda step: usual(step, 0.002 if step < 400 else 0.06), 900, between=host)
+    of = msgspec.structs.replace(manifest(), hardware={"cores": "4"})
+    finding = only(diagnose([hello(of=of), *script.records[1:]]), "input-bound")
+    assert finding.severity == "warning" and "hold its cores" not in finding.claim.hypothesis
+
+
 def test_a_phase_of_the_jobs_own_names_the_copies() -> None:
     script = timed(lambda step: {**usual(step), "h2d": 0.05}, 200)
     assert only(diagnose(script.records), "transfer-bound").where == "transfer"

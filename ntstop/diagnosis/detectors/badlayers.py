@@ -24,7 +24,7 @@ class BadLayers:
     """"gradient" or "parameter norm"."""
     finite: list[str]
     """Layers behind the last of `names` whose gradient is finite in this sample."""
-    poisoned: int
+    poisoned: list[str]
     """Layers whose weights were not finite before this step's update."""
 
     def evidence(self) -> Evidence:
@@ -60,8 +60,8 @@ def bad_layers(ordinal: int, x: int, names: list[str], columns: dict[str, list[f
         elif norm is not None:
             finite.append(name)
     if grads:
-        return BadLayers(ordinal, x, grads, len(names), "gradient", finite, len(poisoned))
-    return BadLayers(ordinal, x, poisoned, len(names), "parameter norm", finite, len(poisoned)) if poisoned else None
+        return BadLayers(ordinal, x, grads, len(names), "gradient", finite, poisoned)
+    return BadLayers(ordinal, x, poisoned, len(names), "parameter norm", finite, poisoned) if poisoned else None
 
 
 def nothing_but_zeros(columns: dict[str, list[float | None]]) -> bool:

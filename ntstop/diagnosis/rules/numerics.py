@@ -216,7 +216,8 @@ class NonfiniteRule(Rule):
             return
         before_x, _ = episode.before[-1]
         claim = claims.written_claim(before_x, episode.before[-1], bad, self._around(ordinal - 1))
-        self._grad_finding = self._open("nonfinite-grad", claim, "grad_norm", before_x)
+        where = bad.poisoned[0] if len(bad.poisoned) < bad.of else "grad_norm"
+        self._grad_finding = self._open("nonfinite-grad", claim, where, before_x)
 
     def _open(self, name: str, claim: Claim, where: str, first_x: int) -> Finding:
         area = NONFINITE_LOSS.area if name == NONFINITE_LOSS.name else NONFINITE_GRAD.area
@@ -272,7 +273,7 @@ class NonfiniteRule(Rule):
         if bad.x > finding.first_step:
             finding.evidence[-1].text += f" ({bad.x - finding.first_step:,} steps after the first nonfinite number)"
         elif finding.kind == "nonfinite-loss":
-            self._first_layer = f"; first layer {bad.names[0]}"
+            self._first_layer = f"; first layer {(bad.poisoned or bad.names)[0]}"
             head, separator, rest = finding.claim.symptom.partition("; ")
             finding.claim.symptom = head + self._first_layer + separator + rest
         self.context.book.changed()

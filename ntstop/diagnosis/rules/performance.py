@@ -93,6 +93,8 @@ LASTS: Final = 1.0
 """Seconds that these windows last together at least."""
 UPDATE: Final = 32
 """Windows between two updates of a card that stays open."""
+LEAP: Final = 3.0
+"""Times its share of the step that a loader must take to be slow by itself beside others that were there before."""
 COPIES: Final = frozenset({"transfer", "h2d", "to_device", "copy"})
 SATURATED: Final = 90.0
 """Percent of utilization at which the GPU does not wait for anything."""
@@ -177,7 +179,7 @@ class InputRule(Rule):
         if told is not None:
             before, since = told
             claim = self._input_claim(before, since) if name == "input-bound" else _copies_claim(before, since)
-            severity = self._severity(since) if name == "input-bound" else "warning"
+            severity = self._severity(before, since) if name == "input-bound" else "warning"
             if finding is None:
                 where = "data" if name == "input-bound" else "transfer"
                 self._findings[name] = self._open(name, claim, severity, where, since)
@@ -206,10 +208,14 @@ class InputRule(Rule):
             finding.resolve(x, "info")
             self.context.book.changed()
 
-    def _severity(self, since: Pace) -> Severity:
+    def _severity(self, before: Pace | None, since: Pace) -> Severity:
         short = since.phases["data"] < self.context.value(FETCH)
-        crowd = self._crowd.since(since.x0, since.x1, self.context.hello)
-        return "info" if short or self._saturated() or crowd is not None else "warning"
+        return "info" if short or self._saturated() or self._crowded(before, since) is not None else "warning"
+
+    def _crowded(self, before: Pace | None, since: Pace) -> Evidence | None:
+        """Others may have slowed the loader down, unless it was quick beside the same others."""
+        leapt = before is not None and before.share("data") * LEAP < since.share("data")
+        return self._crowd.since(since.x0, since.x1, self.context.hello, lasting=not leapt)
 
     def _saturated(self) -> bool:
         return any(len(seen) >= 5 and np.median(list(seen)[-10:]) >= SATURATED for seen in self._busy.values())
@@ -253,7 +259,7 @@ class InputRule(Rule):
         elif host is not None and host.process_cpu is not None:
             text = f"the process keeps {host.process_cpu:.1f} cores busy"
             evidence.append(Evidence(text, "process_cpu", since.x1, host.process_cpu, "cores"))
-        crowd = self._crowd.since(since.x0, since.x1, self.context.hello)
+        crowd = self._crowded(before, since)
         if crowd is not None:
             evidence.append(crowd)
         return Claim(
