@@ -1,4 +1,4 @@
-"""`ntstop explain`: what the kinds of findings mean, and the numbers that they are judged by; and what keys there are."""
+"""`ntstop explain`: what kinds of findings mean, and the numbers they are judged by; and what keys there are."""
 
 from __future__ import annotations
 
