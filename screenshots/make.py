@@ -94,7 +94,7 @@ def main() -> None:
         )
         run(
             runs / "demo-dead",
-            Shot("layers", 260, size=(150, 40), keys=("3", "o", "s", "s"), finding="dead-layer"),
+            Shot("layers", 260, size=(150, 40), keys=("3", "o", *["s"] * 7), finding="dead-layer"),
             Shot("findings", 260, keys=("7",), finding="dead-layer"),
             fault="dead-layer",
             at=150,
