@@ -27,6 +27,9 @@ _ENVIRONMENT = (
 )  # fmt: skip
 """Beginnings of the variables that change what a training does. Everything else stays private."""
 
+_OF_LAUNCH = frozenset({"NTSTOP_LAUNCHED", "NTSTOP_MAIN"})
+"""What `ntstop run` tells the probe, and nobody set: no part of the reproduction."""
+
 _LIBRARIES = (
     "torch", "numpy", "transformers", "lightning", "pytorch_lightning", "accelerate", "deepspeed", "datasets", "triton",
     "torchvision", "peft", "timm",
@@ -46,8 +49,8 @@ def gather(layout: Layout) -> Manifest:
 
 def allowed_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of the allow-list, secrets struck out, in the order of their names."""
-    allowed = {name: clean(environment[name]) for name in sorted(environment) if name.startswith(_ENVIRONMENT)}
-    return redact_mapping(allowed)
+    names = (name for name in sorted(environment) if name.startswith(_ENVIRONMENT) and name not in _OF_LAUNCH)
+    return redact_mapping({name: clean(environment[name]) for name in names})
 
 
 def git_state(folder: Path | None = None) -> tuple[str | None, bool | None]:

@@ -52,6 +52,7 @@ def test_only_allowed_variables_are_kept_and_secrets_among_them_are_struck_out()
             "NCCL_DEBUG": "INFO",
             "CUDA_VISIBLE_DEVICES": "0,1",
             "NTSTOP_TOKEN": "abc123",
+            "NTSTOP_LAUNCHED": "1",
             "MASTER_ADDR": "tcp://user:abc123@node",
             "PATH": "/bin",
             "HOME": "/home/x",
