@@ -223,7 +223,9 @@ def _draw_legend(picture: Picture, box: Box, spec: HeatSpec, rows: Rows) -> None
         ("zero", (_ZERO,)),
         ("not finite", (_NONFINITE,)),
     ]
-    column = box.left
+    # Above the names too, where there is no room beside them and nothing stands there.
+    needed = sum(len(levels) + cell_width(text) + 3 for text, levels in groups[:-1]) - 2
+    column = box.left if rows.prefix or box.left + needed <= picture.width else 0
     for text, levels in groups:
         if column + len(levels) + 1 + cell_width(text) > picture.width:
             break
