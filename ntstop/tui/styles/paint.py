@@ -80,16 +80,16 @@ def style_of(palette: str, ink: int, ground: int) -> Style:
     )
 
 
+@lru_cache(maxsize=4096)
+def _drawn(palette: str, ink: int, ground: int, base: Style) -> Style:
+    """`style_of` over the widget's own style; a backdrop has the colour of the widget's ground."""
+    style = base + style_of(palette, ink, ground)
+    return style + Style(color=base.bgcolor) if ink == Ink.BACKDROP else style
+
+
 def strip_of(picture: Picture, row: int, palette: Palette, base: Style) -> Strip:
     """One row of a picture as a strip over the widget's own style `base`."""
-    backdrop = Style(color=base.bgcolor)
+    name = palette.name
     return Strip(
-        [
-            Segment(
-                run.text,
-                base + style_of(palette.name, run.ink, run.ground) + (backdrop if run.ink == Ink.BACKDROP else None),
-            )
-            for run in picture.runs(row)
-        ],
-        picture.width,
+        [Segment(run.text, _drawn(name, run.ink, run.ground, base)) for run in picture.runs(row)], picture.width
     )
