@@ -8,9 +8,10 @@ TRAINER, USER = "trainer", "user"
 class StepAxis:
     """From ordinals to global steps, by what was said of some of them.
 
-    A Trainer is believed at once. A user's `step` may be anything (an epoch, say): it is believed once two of them
-    rise with the steps, by a whole number for each, and from then on what does not fit is left alone until it has
-    shown the same (a resume, a rewind).
+    A Trainer is believed at once. A user's `step` may be anything (an epoch, say). One that is said in the first step
+    is where a job begins that goes on from a checkpoint, and harmless where it is not; a later one is believed once
+    two of them rise with the steps, by a whole number for each. From then on what does not fit is left alone until it
+    has shown the same (a resume, a rewind).
     """
 
     def __init__(self) -> None:
@@ -31,6 +32,10 @@ class StepAxis:
             self._anchor = ordinal, step
             return
         heard, self._heard = self._heard, (ordinal, step)
+        if heard is None and ordinal == 0:
+            self.source = USER
+            self._anchor = ordinal, step
+            return
         if heard is None or ordinal <= heard[0]:
             return
         stride, rest = divmod(step - heard[1], ordinal - heard[0])
