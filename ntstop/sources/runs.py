@@ -21,6 +21,10 @@ ACTIVE: tuple[State, ...] = ("live", "stopped", "waiting")
 """States of a process that is there, the strongest first."""
 _ENDED: tuple[State, ...] = ("failed", "died", "stale", "finished")
 _LISTED = 5
+_END = 65_536
+"""Bytes read at the end of a recording."""
+_FEW, _END_OF_MANY = 16, 8_192
+"""The same in a run of more processes: of a thousand it would take a second."""
 
 
 @dataclass(slots=True)
@@ -148,7 +152,8 @@ def read_run(path: Path) -> RunEntry:
         else:
             with os.scandir(path) as found:
                 folders = sorted(Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False))
-            processes = [read_process(folder, now) for folder in folders if is_process_folder(folder)]
+            length = _END if len(folders) <= _FEW else _END_OF_MANY
+            processes = [read_process(folder, now, length) for folder in folders if is_process_folder(folder)]
     except PermissionError as error:
         raise SourceError(f"{path}: permission denied (only its owner may read a run)") from error
     except OSError as error:
@@ -163,7 +168,7 @@ def _read_or_say(path: Path) -> RunEntry:
         return RunEntry(_name(path), path, state="stale", why=str(error), problem=str(error))
 
 
-def read_process(folder: Path, now: float, length: int = 65_536) -> ProcessEntry:
+def read_process(folder: Path, now: float, length: int = _END) -> ProcessEntry:
     """The entry of one process, from `length` bytes at the end of its recording, or more until there are steps.
 
     Raises `SourceError` when it is newer than this reader.
