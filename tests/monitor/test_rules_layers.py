@@ -49,6 +49,14 @@ def test_a_part_that_no_gradient_reaches_is_named_by_its_module() -> None:
     assert "no gradient ever reaches encoder: 50.0% of the trained parameters" in finding.symptom
 
 
+def test_a_graph_that_is_cut_between_two_modules_names_both() -> None:
+    names = ["tok.weight", "blocks.0.up.weight", "blocks.1.up.weight", "head.weight"]
+    script = run(names=names, grad_norm=[None, None, 1, 1], param_norm=[2.0, 2.0, None, None])
+    claim = only(diagnose(script.records), "frozen-layers").claim
+    assert "reaches tok to blocks.0.up:" in claim.symptom
+    assert "between blocks.0.up and blocks.1.up" in claim.hypothesis and "blocks.0.up and blocks.1.up" in claim.fix
+
+
 def test_what_moves_without_a_gradient_to_be_seen_is_not_unreached() -> None:
     sparse = run(names=["emb.weight", *NAMES[1:]], grad_norm=[None, 1, 1, 1])
     assert weighty(diagnose(sparse.records)) == []

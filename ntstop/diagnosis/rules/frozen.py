@@ -174,7 +174,7 @@ class FrozenLayersRule(Rule):
             chosen = [name for name, live in zip(schema.names, flow.live > 0, strict=True) if live and is_expert(name)]
             routed = bool(chosen) and all(map(is_expert, names))
             severity = "info" if routed or part.share < self._unused else "warning"
-            claim = _unreached(part, flow)
+            claim = _unreached(part, flow, _cut(schema.names, which, flow.live > 0))
             if routed:
                 claim.hypothesis = (
                     f"No input was ever routed to them, while {listed(sorted(set(map(module_of, chosen))))} are used."
@@ -258,13 +258,24 @@ def _unheld(part: _Part, flow: GradientFlow, severity: Severity) -> Claim:
     )  # fmt: skip
 
 
-def _unreached(part: _Part, flow: GradientFlow) -> Claim:
+def _cut(names: list[str], which: Flags, live: Flags) -> tuple[str, str] | None:
+    """(last module without a gradient, first with one) where all those without come before all those with one."""
+    without, ones = np.flatnonzero(which), np.flatnonzero(live)
+    if not len(ones) or without[-1] > ones[0]:
+        return None
+    return module_of(names[without[-1]]), module_of(names[ones[0]])
+
+
+def _unreached(part: _Part, flow: GradientFlow, cut: tuple[str, str] | None) -> Claim:
     where = common(part.names)
+    reach = f"{where} to {cut[0]}" if cut is not None and not cut[0].startswith(where) else where
+    between = f"{cut[0]} and {cut[1]}" if cut is not None else f"{where} and the loss"
     return Claim(
-        symptom=f"no gradient ever reaches {where}: {part.share:.1%} of the trained parameters do not learn",
-        hypothesis="The graph is cut before it (detach(), no_grad(), an operation without a gradient such as argmax), "
-        "or forward does not use it.",
-        fix=f"Look for detach, .data, .item or no_grad between {where} and the loss, and whether forward calls it; "
+        symptom=f"no gradient ever reaches {reach}: {part.share:.1%} of the trained parameters do not learn",
+        hypothesis="The graph is cut "
+        + (f"between {between}" if cut is not None else "before it")
+        + " (detach(), no_grad(), an operation without a gradient such as argmax), or forward does not use it.",
+        fix=f"Look for detach, .data, .item or no_grad between {between}, and whether forward calls it; "
         "if it is not needed, take it out of the optimizer.",
         confidence="high that nothing reaches it: .grad is None in every sample. Low on the reason: the graph is not "
         "seen.",
