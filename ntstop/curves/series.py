@@ -19,7 +19,8 @@ RAW_POINTS = 4096
 
 _X, _Y, _T, _SEGMENT = range(4)
 _PENDING_POINTS = 65_536
-_PENDING_CHUNKS = 256
+_PENDING_CHUNKS = 64
+_PENDING_SINGLE = 256
 _STRAY_POINTS = 4
 _HELD = _STRAY_POINTS + 1
 """Newest points that are in no bucket yet, so that stray ones among them can still be put aside."""
@@ -76,7 +77,7 @@ class Series:
         xs.append(x)
         ys.append(y)
         ts.append(t)
-        if len(xs) >= _PENDING_CHUNKS:
+        if len(xs) >= _PENDING_SINGLE:
             self._settle()
 
     def extend(self, x: NDArray[np.generic], y: NDArray[np.generic], t: NDArray[np.generic]) -> None:
@@ -84,7 +85,7 @@ class Series:
         if len(x) <= _FEW:
             for column, values in zip(self._single, (x, y, t), strict=True):
                 column.extend(values.tolist())
-            if len(self._single[0]) >= _PENDING_CHUNKS:
+            if len(self._single[0]) >= _PENDING_SINGLE:
                 self._settle()
             return
         if self._single[0]:

@@ -71,6 +71,8 @@ COMING_BACK = 0.25
 """A spike that has come down by a quarter of its first height is on its way back, for `PATIENCE` times as long."""
 PATIENCE = 2
 RECENT = 16
+KEPT = 64
+"""Newest points that are kept as they were."""
 
 OUTLIER_POINTS = 3
 """A spike whose peak is one of its first three points was thrown up by a batch or two: what follows is the way back."""
@@ -117,7 +119,7 @@ class SpikeDetector:
         self._early: list[float] = []
         """The first points of the open spike, at most `RECENT`."""
         self._baseline = Baseline()
-        self._raw: deque[tuple[int, float]] = deque(maxlen=64)
+        self._raw: deque[tuple[int, float]] = deque(maxlen=KEPT)
         self._logs = True
         self._quiet = 0
         self._fast = -math.inf
@@ -198,19 +200,21 @@ class SpikeDetector:
             y = y[: int(np.argmin(y > 0))]
         values = list(map(math.log, y.tolist())) if self._logs else y.tolist()
         refreshes = self._baseline.ahead(values)
-        starts = [0, *(end for end, _, _ in refreshes)]
+        ends = [end for end, _, _ in refreshes]
         limits = [self._fast, *(self._limit(level, spread) for _, level, spread in refreshes)]
+        # The last refresh may be at the last point, with no stretch behind it.
+        highest = np.maximum.reduceat(y, [0, *(end for end in ends if end < len(y))]).tolist() if len(y) else []
         taken, last = 0, None
-        for index, (start, limit) in enumerate(zip(starts, limits, strict=True)):
-            part = y[start : starts[index + 1] if index < len(refreshes) else None]
-            if len(part) and part.max() > limit:
+        for index, high in enumerate(highest):
+            if high > limits[index]:
                 break
-            taken = start + len(part)
-            if index < len(refreshes):
+            taken = ends[index] if index < len(ends) else len(y)
+            if index < len(ends):
                 last = index
         if taken:
             self._seen += taken
-            self._raw.extend(zip(x[:taken], y[:taken].tolist(), strict=True))
+            newest = slice(max(0, taken - KEPT), taken)
+            self._raw.extend(zip(x[newest], y[newest].tolist(), strict=True))
             self._baseline.extend(values[:taken], None if last is None else refreshes[last])
             self._fast = limits[0 if last is None else last + 1]
         return taken

@@ -127,9 +127,9 @@ class LossCurveRule(Rule):
         if self._resumes:
             self._levels.rewind(block.x[0])
             self._resumes = False
-        losses, rates, index = block.losses[self._name], block.rate, 0
-        while index < block.count:
-            index += self._calm_points(block, index)
+        index = 0
+        while (index := index + self._calm_points(block, index)) < block.count:
+            losses, rates = block.losses[self._name], block.rate
             for at in range(index, min(index + SLOWLY, block.count)):
                 self._point(block.x[at], losses[at], None if rates is None else rates[at])
             index += SLOWLY
@@ -140,7 +140,7 @@ class LossCurveRule(Rule):
         It is what makes a million steps quick to read, and changes nothing: no detector has anything to tell of them.
         """
         y, rates, watch = block.losses.array(self._name), block.rates, self.context.rate
-        if y is None or self._same is not None or (rates is None and block.rate is not None):
+        if y is None or self._same is not None or (rates is None and block.lrs):
             return 0
         y = y[start : start + self._levels.room]
         if len(y) < AT_ONCE or not np.isfinite(y).all():
