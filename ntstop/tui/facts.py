@@ -21,6 +21,7 @@ from .widgets.statusline import Part
 GLYPHS = {
     "live": ("●", "*", Ink.GOOD),
     "waiting": ("◌", "o", Ink.DIM),
+    "reading": ("◌", "o", Ink.DIM),
     "stopped": ("‖", "=", Ink.WARNING),
     "finished": ("■", "=", Ink.STRONG),
     "failed": ("✖", "x", Ink.CRITICAL),
@@ -174,7 +175,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
     entry = session.entry
     hello = process.hello if process else None
     beat = process.heartbeat if process else None
-    state = entry.state if entry else _state_of(process)
+    state = entry.state if entry else _state_of(process, is_in_folder=session.path is not None)
     has_steps = process is not None and process.steps > 0
     loss = process.series.get("loss") if process else None
     return Facts(
@@ -217,10 +218,13 @@ def _replay(replay: ReplaySource | None) -> Replay | None:
     return Replay(position - replay.start, replay.end - replay.start, replay.speed, replay.playing)
 
 
-def _state_of(process: ProcessState | None) -> str:
-    """The state of a run without a folder, by what was recorded alone."""
+def _state_of(process: ProcessState | None, *, is_in_folder: bool) -> str:
+    """The state before there is evidence: in a folder there soon is; else what was recorded is all."""
     if process is None or process.hello is None:
         return "waiting"
+    if is_in_folder:
+        # A long recording is read first: of a run that has ended long ago its exit is not known yet.
+        return "reading"
     return "live" if process.exit is None else "finished"
 
 

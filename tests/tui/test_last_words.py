@@ -46,3 +46,18 @@ def test_a_run_that_is_followed_by_its_recording_says_so() -> None:
     writer.close()
     assert facts.state == "live" and facts.is_from_disk
     assert "from disk" in draw_status(*status_parts(facts), 100).text()
+
+
+def test_before_there_is_evidence_a_recording_is_read_and_nothing_is_called_live() -> None:
+    writer = Writer()
+    writer.train(0, 40)
+    writer.beat(40)
+    writer.close()
+    with Session(writer.folder.parent) as session:
+        assert session.wait_for_end(30)
+        with session.lock:
+            session.entry = None
+            facts = facts_of(session, session.state.primary, StepView(first=0, last=39), None)
+    line = draw_status(*status_parts(facts), 100).text()
+    assert "READING" in line and "step 39" in line
+    assert "LIVE" not in line and "/s" not in line
