@@ -18,7 +18,7 @@ from .phases import STEP_TIME
 
 BAND = (0.8, 1.25)
 """Step time over the median of the ranks that is drawn neutral: jitter of a healthy run."""
-MOST_RANKS = 128
+MOST_RANKS = 64
 """Rows that are looked at; of more ranks, evenly spread ones and the slowest."""
 MOST_COLUMNS = 100
 RECENT = 32

@@ -19,8 +19,8 @@ from .phases import STEP_TIME
 from .table import TablePane
 
 MANY = 64
-FRESH_SECONDS = 0.8
-"""How long the lines of many ranks stand."""
+FRESH_SECONDS = 1.9
+"""How long the lines of many ranks stand: until the screen's next turn, which comes every two seconds."""
 WINDOW = 32
 """Newest steps that step time and waiting are the mean of."""
 
