@@ -14,6 +14,10 @@ _MARKUP: Final = re.compile(r"[\\`*<>\[\]~|]|(?<![^\W_])_|_(?![^\W_])|^[#+-](?=\
 """What Markdown would take for markup; an underscore within a word is none."""
 
 
+_READ_FIRST: Final = ("Symptom", "Hypothesis", "Fix", "Evidence")
+"""On a screen of 24 lines no more than these are seen before scrolling."""
+
+
 def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
     """(title, lines) of the card, in the fixed order of all cards."""
     claim = finding.claim
@@ -27,6 +31,14 @@ def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
         ("Confidence", [claim.confidence]),
         ("Open questions", claim.open_questions or ["none"]),
     ]
+
+
+def fields_on_screen(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
+    """The same fields in the order in which they are looked for: how to repeat it comes last."""
+    known = dict(fields(finding, how))
+    last = ("Failure mode", "Reproduction")
+    between = [name for name in known if name not in (*_READ_FIRST, *last)]
+    return [(name, known[name]) for name in (*_READ_FIRST, *between, *last)]
 
 
 def followers(finding: Finding) -> list[tuple[Finding, str]]:

@@ -181,6 +181,15 @@ def test_card_has_its_eight_fields_in_order() -> None:
     assert [text.index(f"**{title}.**") for title in titles] == sorted(text.index(f"**{title}.**") for title in titles)
 
 
+def test_a_card_on_the_screen_says_what_to_change_before_how_to_repeat_it() -> None:
+    engine = broken()
+    finding = only(engine, "nonfinite-loss")
+    how = reproduction_of(engine, finding)
+    titles = [title for title, _ in card.fields_on_screen(finding, how)]
+    assert titles[:4] == ["Symptom", "Hypothesis", "Fix", "Evidence"] and titles[-1] == "Reproduction"
+    assert dict(card.fields_on_screen(finding, how)) == dict(card.fields(finding, how))
+
+
 def test_card_of_a_run_that_cannot_be_repeated_is_marked() -> None:
     engine = broken(manifest(data_hash=None))
     finding = only(engine, "nonfinite-loss")

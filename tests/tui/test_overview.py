@@ -160,7 +160,7 @@ async def test_a_finding_opens_its_card_and_n_shows_where_it_began() -> None:
         await screen.shows("✖ CRIT", "nonfinite-loss", "✕ 300")
         await screen.pilot.press("enter")
         assert isinstance(screen.pilot.app.screen, CardScreen)
-        await screen.shows("Symptom", "Reproduction", "Evidence", "Fix", "Confidence", "1,200")
+        await screen.shows("Symptom", "Hypothesis", "Fix", "Evidence", "Confidence", "1,200")
         await screen.pilot.press("escape", "N", "n")
         current = screen.overview.view.cursor
         assert current is not None
@@ -198,9 +198,9 @@ async def test_a_long_card_scrolls_with_the_arrows_in_a_small_terminal() -> None
         await screen.shows("nonfinite-loss")
         await screen.pilot.press("enter")
         await screen.shows("Symptom")
-        assert "Confidence" not in screen.text
+        assert "Reproduction" not in screen.text
         await screen.pilot.press("end")
-        await screen.shows("Confidence")
+        await screen.shows("Reproduction", "missing")
 
 
 async def test_names_from_the_wire_neither_break_columns_nor_speak_to_the_terminal() -> None:

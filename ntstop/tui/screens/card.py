@@ -83,7 +83,7 @@ def card_table(finding: Finding, how: Reproduction, note: str | None = None, *, 
     table.add_row(*beside, "", Text(safe(card.title(finding))))
     if note is not None:
         table.add_row(*beside, "", Text(safe(card.acknowledged(note))))
-    for heading, lines in card.fields(finding, how):
+    for heading, lines in card.fields_on_screen(finding, how):
         table.add_row(*beside, "", "")
         if is_narrow:
             table.add_row("", Text(heading, style="bold"))

@@ -18,7 +18,7 @@ def card_entries(finding: Finding, how: Reproduction, note: str | None = None) -
     entries = [Entry("finding", card.title(finding), Ink.STRONG)]
     if note is not None:
         entries.append(Entry("", card.acknowledged(note)))
-    for heading, lines in card.fields(finding, how):
+    for heading, lines in card.fields_on_screen(finding, how):
         entries += [Entry("" if place else heading.lower(), line) for place, line in enumerate(lines)]
     return entries
 
