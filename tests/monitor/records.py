@@ -117,6 +117,7 @@ class Script:
         zero_grads: Sequence[int] | int | None = None,
         second: Sequence[float] | None = None,
         stride: int | None = None,
+        epoch: int | None = None,
     ) -> Script:
         """Append finished steps, in blocks of `block`, with the heartbeats that fall between them."""
         size = len(losses)
@@ -151,6 +152,7 @@ class Script:
                     micro=_column("i4", micro, cut, count),
                     optimizers=_column("i4", optimizers, cut, count),
                     zero_grads=_column("i4", zero_grads, cut, count),
+                    epoch=_column("i4", epoch, cut, count),
                 )
             )
             self.t = times[-1]

@@ -49,6 +49,15 @@ def test_rise_from_the_first_evaluation_on_is_a_suspicion_of_the_data() -> None:
     assert finding.severity == "warning" and finding.first_step == 0 and finding.claim.confidence.startswith("medium")
 
 
+def test_a_rise_of_data_that_were_seen_several_times_before_the_first_evaluation_is_memorizing() -> None:
+    script = Script().add(hello(), schema())
+    for number in range(30):
+        script.steps([falling(number) * (1 + 0.02 * wobble(step)) for step in range(50)], epoch=4 * number + 3)
+        values = {"val/loss": 2.2 + 0.1 * number + 0.02 * wobble(number)}
+        script.add(wire.Scalars(t=script.t, step=50 * number + 49, ordinal=50 * number + 49, values=values))
+    assert weighty(diagnose(script.records)) == ["overfit"]
+
+
 def test_patience_without_a_falling_training_loss_is_a_note() -> None:
     finding = only(evaluated(lambda number: 1.0, turning, 28), "early-stop")
     assert finding.severity == "info" and "evaluations since its best" in finding.symptom

@@ -112,6 +112,8 @@ TRAIN_FELL: Final = 0.02
 """Least share of its level by which the training loss must have come down since the best evaluation."""
 DESCENDED: Final = 0.7
 """When training has come down to this share before the first evaluation, a rise from there may be memorizing."""
+REPEATED: Final = 2
+"""Or when every sample has been seen so many times before it."""
 INITIAL: Final = 8
 """Steps that the initial level is taken from."""
 
@@ -132,11 +134,15 @@ class GeneralizationRule(Rule):
         self._total, self._count = 0.0, 0
         """The training loss of the steps since the last evaluation."""
         self._initial: list[float] = []
+        self._epochs = 0
+        """Epochs that had ended at the first evaluation."""
         self._checkpoints: deque[tuple[int, str]] = deque(maxlen=256)
         self._findings: dict[str, Finding] = {}
         self._below = self._compared = self._perfect = 0
 
     def steps(self, block: StepBlock) -> None:
+        if not self._name and block.epoch is not None and (epoch := block.epoch[-1]) is not None:
+            self._epochs = int(epoch)
         values = block.losses.filled("loss") if "loss" in block.losses else None
         if values is None:
             return
@@ -218,6 +224,8 @@ class GeneralizationRule(Rule):
 
     def _had_descended(self, past: Past) -> bool:
         """Training had come down before the first evaluation, so that the best may lie before it."""
+        if self._epochs >= REPEATED:
+            return True
         if not self._initial or past.first.train is None:
             return False
         start = sum(self._initial) / len(self._initial)
