@@ -170,6 +170,15 @@ def test_phases_are_stacked_in_their_order_with_their_shares() -> None:
     assert any(line.endswith(" bwd ") for line in lines)
 
 
+def test_where_the_legend_has_no_room_for_all_the_smallest_share_goes() -> None:
+    spec = StackSpec(
+        parts=parts(data=2, forward=28, backward=51, optimizer=4, checkpoint=0.1, other=14.9), width=48, height=11
+    )
+    assert plot_stack(spec).text().split("\n")[0].split() == [
+        "█data", "2%", "█fwd", "28%", "█bwd", "51%", "█opt", "4%", "█other", "15%"
+    ]  # fmt: skip
+
+
 def test_a_border_between_two_phases_is_drawn_in_eighths() -> None:
     spec = StackSpec(parts=parts(data=3, backward=13), width=30, height=5, gutter=0, legend=False)
     tall = plot_stack(StackSpec(parts=spec.parts, width=30, height=6, gutter=0, legend=False))

@@ -216,10 +216,13 @@ def _draw_legend(picture: Picture, parts: list[Part], shown: Floats, spec: Stack
         texts = [
             (phase, "–" if share is None else f"{share:.0%}") for (phase, _), share in zip(texts, shares, strict=True)
         ]
+    cells = [cell_width(word) + len(share) + 2 + 2 * gap - 1 for (word, _, _), share in texts]
+    by_share = sorted(range(len(texts)), key=lambda place: shown[place])
+    while by_share and sum(cells[place] for place in by_share) - gap > picture.width:
+        # What takes least of the step says least.
+        del by_share[0]
     column = 0
-    for (word, letter, ink), share in texts:
-        if column + gap + cell_width(word) + 1 + len(share) > picture.width:
-            break
+    for (word, letter, ink), share in (texts[place] for place in sorted(by_share)):
         column = picture.write(0, column, letter if plain else "█", ink) + gap - 1
         column = picture.write(0, column, word, Ink.TEXT) + 1
         column = picture.write(0, column, share, Ink.STRONG) + gap
