@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ntstop.run.state import RunState
 from ntstop.text import cell_width
+from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.table import Cell, Column, draw_table, fitting
 from ntstop.tui.view import StepView
 from ntstop.tui.widgets.distribution import Distribution, draw_distribution
@@ -23,6 +24,13 @@ COLUMNS = (Column("name", least=8, keep=9, right=False), Column("a", 5, keep=3),
 
 def test_columns_go_in_the_order_of_their_weight() -> None:
     assert [fitting(COLUMNS, width) for width in (24, 23, 16, 2)] == [[0, 1, 2], [0, 2], [0], [0]]
+
+
+def test_a_long_text_is_shortened_rather_than_left_out() -> None:
+    columns = (Column("kind", 10, keep=8), Column("last", 6, keep=3), Column("what", keep=6, least=40, shrunk=15))
+    assert [fitting(columns, width) for width in (62, 61, 29, 28)] == [[0, 1, 2], [0, 2], [0, 2], [0]]
+    rows = draw_table(columns, 1, lambda _: [Cell("a"), Cell("b"), Cell("x" * 60, Ink.TEXT)], 40, 2).text().splitlines()
+    assert [len(row.rstrip()) for row in rows] == [40, 40] and rows[1].endswith("x…")
 
 
 def test_only_the_rows_in_view_are_made() -> None:

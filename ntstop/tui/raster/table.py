@@ -25,6 +25,8 @@ class Column:
     keep: int = 5
     """Where there is no room for all, the lowest goes first."""
     least: int = 12
+    shrunk: int = 0
+    """Of a column that takes what is left: the cells that it stays for, once those before it are gone; 0: `least`."""
     right: bool = True
     """Aligned at its right end, as numbers are."""
     tail: bool = False
@@ -44,7 +46,10 @@ def fitting(columns: Sequence[Column], width: int) -> list[int]:
     """Indexes of the columns that there is room for, in their order."""
     kept = list(range(len(columns)))
     while len(kept) > 1 and _needed(columns, kept) > width - MARGIN:
-        kept.remove(min(kept, key=lambda index: (columns[index].keep, -index)))
+        goes = min(kept, key=lambda index: (columns[index].keep, -index))
+        if (shrunk := columns[goes].shrunk) and _needed(columns, kept) - columns[goes].least + shrunk <= width - MARGIN:
+            break
+        kept.remove(goes)
     return kept
 
 
@@ -99,7 +104,8 @@ def draw_table(
 
 
 def _widths(columns: Sequence[Column], kept: Sequence[int], width: int) -> list[int]:
-    spare = max(width - MARGIN - _needed(columns, kept), 0)
+    may_shrink = any(columns[index].shrunk for index in kept)
+    spare = max(width - MARGIN - _needed(columns, kept), 0 if not may_shrink else -width)
     flexible = [index for index in kept if not columns[index].width]
     share = spare // len(flexible) if flexible else 0
     return [columns[index].width or columns[index].least + share for index in kept]

@@ -38,7 +38,7 @@ class FindingTable(TablePane[Finding]):
         Column("since", 9, keep=7),
         Column("last", 9, keep=3),
         Column("where", 20, keep=4, right=False, tail=True),
-        Column("what is seen", keep=6, least=44, right=False),
+        Column("what is seen", keep=6, least=44, shrunk=20, right=False),
     )
 
     def __init__(self, *, id: str | None = None) -> None:
