@@ -40,6 +40,15 @@ _LAST = re.compile(r"host/(cores|memory_total|children.*)|gpu\d+/(memory_total|p
 """Curves that are flat in almost every run."""
 
 
+_SET = re.compile(r"(.*/)?(lr|learning_rate)([-_/].*)?|loss_scale|epoch|samples|tokens|micro", re.I)
+"""Curves that the job sets or counts: "lr", "lr/0.1", "train/learning_rate", "lr-AdamW/pg1"."""
+
+
+def is_set(name: str) -> bool:
+    """Whether a curve has no noise: what the job sets is read as it is, and an average of it was never true."""
+    return _SET.fullmatch(name) is not None
+
+
 def train_losses(series: Mapping[str, Series]) -> list[str]:
     """Names of the training losses: the main one, then those of further roots ("loss/1" …)."""
     main = [name for name in TRAIN_NAMES if name in series][:1]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..curves.alignment import AXES, STEPS, Alignment, AxisName, alignment_of
 from ..curves.smooth import SHARES, smoothed
-from ..run.names import main_curve
+from ..run.names import is_set, main_curve
 from ..run.process import ProcessState
 from .raster.ink import Ink
 from .raster.scale import steady_range
@@ -106,6 +106,7 @@ def trace_of(frame: Frame, lane: Lane, name: str, columns: int, smoothing: str, 
     session, alignment = lane.shown.session, lane.alignment
     if name not in lane.process.series or alignment is None:
         return []
+    smoothing = "off" if is_set(name) else smoothing
     left, right = frame.x_range
     margin = SHARES[smoothing] * (right - left)
     x0, x1 = (alignment.step(end * frame.scale) for end in (left - margin, min(right, frame.end)))

@@ -211,6 +211,19 @@ async def test_a_curve_with_few_points_is_drawn_as_points_unsmoothed() -> None:
         assert line.y.tolist() == points.y.tolist()
 
 
+async def test_a_rate_that_ends_at_zero_is_zero_and_no_average_of_what_it_was() -> None:
+    def ended(record: Record) -> Record:
+        if not isinstance(record, Steps):
+            return record
+        rates = [0.0 if record.ordinal + place >= 600 else 3e-4 for place in range(record.count)]
+        return structs.replace(record, lrs={"lr": pack("f8", rates)})
+
+    async with opened([ended(record) for record in feed.training(1200)]) as screen:
+        cell = next(cell for cell in screen.curves.pane.grid.cells if cell.name == "lr")
+        assert cell.spec.traces[0].y[-1] == 0.0
+        assert [text.strip() for shown in cell.values for text, _ in shown if text.strip()] == ["0"]
+
+
 async def test_a_metric_that_comes_late_gets_its_chart() -> None:
     async with opened(feed.training(300)) as screen:
         source = screen.app.workspace.session._source
