@@ -163,8 +163,8 @@ def _unstepped_claim(backwards: int, steps: int) -> Claim:
         symptom=f"{backwards:,} backward passes {since}, and not one optimizer step",
         hypothesis="optimizer.step() is not called: scheduler.step() stands in its place, a condition never holds, or "
         "the step is that of another library that the probe does not see.",
-        fix="Call optimizer.step() after loss.backward(), then scheduler.step(). A job that moves its weights itself is "
-        "not wrong, but has no steps that can be seen.",
+        fix="Call optimizer.step() after loss.backward(), then scheduler.step(). A job that moves its weights itself "
+        "is not wrong, but has no steps that can be seen.",
         confidence="high that no optimizer of torch stepped: its hooks would have told. An optimizer that is none of "
         "torch.optim's would change it.",
         evidence=[Evidence(f"backward passes without a step: {backwards:,}", "backwards", None, float(backwards))],
