@@ -47,7 +47,8 @@ class Slimmer:
                 wanted = applied(wanted, piece)
             elif piece:
                 needed = actual if _MOVES.fullmatch(piece) else wanted
-                if needed is wanted and piece.isspace() and _REVERSE not in wanted.attributes:
+                is_alike = wanted.attributes == actual.attributes and _REVERSE not in wanted.attributes
+                if needed is wanted and piece.isspace() and is_alike:
                     needed = wanted._replace(fore=actual.fore)
                 if needed != actual:
                     out.append(change(actual, needed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.color import Color
 from rich.style import Style
@@ -44,6 +44,7 @@ def seen(data: str) -> list[tuple[str, str, str, frozenset[str]]]:
     return [*found, ("end", fore, back, frozenset(kept))]
 
 
+@example([[(Style(), "a"), (Style(color="#123456", reverse=True), "a"), (Style(), " ")]])
 @given(st.lists(pieces, max_size=4))
 def test_each_character_keeps_its_colours_and_no_write_leaves_another_state_behind(writes: list[object]) -> None:
     slimmer = Slimmer()
