@@ -40,7 +40,7 @@ Z = threshold(
     meaning="Standard errors by which the late stretch must lie over the best one. Raised, small and noisy rises are "
     "not told.",
     source="measured: of flat curves of 360 points with a noise of a fifth 5 % are called at 4 and 0.7 % at 5, since "
-    "each point is looked at and the best eighth is one by luck; from 3 to 6 the AlgoPerf runs change nothing",
+    "each point is looked at and the best eighth is one by luck; from 3.5 to 7 the AlgoPerf runs change nothing",
     low=2.0,
     high=100.0,
 )
