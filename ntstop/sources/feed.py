@@ -110,7 +110,7 @@ class Feed:
             self.sequencer.put(frame, MOST_HELD if self.complete else _HELD_AT_FIRST)
 
     def poll(self, now: float) -> list[Arrival]:
-        """The records whose turn it is, about 4 MB of them at most. Raises `SourceError`."""
+        """The records whose turn it is, about 1 MB of them at most. Raises `SourceError`."""
         arrivals = self.decoder.arrivals(self.frames(now))
         if not self.complete:
             beats = (arrival.record for arrival in reversed(arrivals) if type(arrival.record) is Heartbeat)
@@ -119,7 +119,7 @@ class Feed:
         return arrivals
 
     def frames(self, now: float) -> list[Frame]:
-        """The frames whose turn it is, about 4 MB of them at most. Raises `SourceError`."""
+        """The frames whose turn it is, about 1 MB of them at most. Raises `SourceError`."""
         frames: list[Frame] = []
         if not self.complete:
             frames = self.sequencer.through(self.recording.read())

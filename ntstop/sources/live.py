@@ -31,6 +31,9 @@ _SWEEP_EVERY = 0.25
 _SLICE = 0.01
 """Seconds that the recordings of many processes are read at a time. In between the socket is emptied: what does not fit
 into its queues would have to be read from a recording, too."""
+_BITE = 0.005
+"""Seconds that a few recordings are read at a time: what is read is applied while it is in the caches, and a long
+recording never lies decoded in memory."""
 _DISCOVER_SHARE = 0.02
 """Share of the time that looking for processes may take, when they are many."""
 _Taken = TypeVar("_Taken", Arrival, Frame)
@@ -202,7 +205,7 @@ class RunSource:
         """Earlier attempts first, of each those that lead, and then the others side by side: what one rank has to be
         compared with, the others have about then."""
         items: list[_Taken] = []
-        until = now + (_SLICE if len(self._ordered) >= MANY else _NAP)
+        until = now + (_SLICE if len(self._ordered) >= MANY else _BITE)
         while self._behind:
             feed = self._behind[0][-1]
             items += take(feed, now)

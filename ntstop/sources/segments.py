@@ -15,7 +15,7 @@ from ntstop_probe.wire import Frame, FrameReader
 from .base import SourceError
 
 CHUNK = 1024 * 1024
-_BURST_BYTES = 4 * CHUNK
+_BURST_BYTES = CHUNK
 _SETTLES = 1.0
 """Seconds after which two changes of a folder have two dates: those of some file systems are coarse."""
 _SEGMENT = re.compile(r"(core|layers)-(\d+)\.nts")
@@ -236,7 +236,7 @@ class ProcessRecording:
         return next((stream.problem for stream in self._streams if stream.problem), "")
 
     def read(self) -> list[Frame]:
-        """The next frames, a few MB at most; empty at the end of what is written so far. Raises `SourceError`."""
+        """The next frames, a MB or two at most; empty at the end of what is written so far. Raises `SourceError`."""
         self._look_for_tombstone()
         frames: list[Frame] = []
         size = 0
