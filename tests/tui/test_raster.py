@@ -293,6 +293,7 @@ def test_tick_labels_share_their_decimals_but_decades_stay_short() -> None:
     assert tick_labels([0.001, 0.01, 0.1]) == ["0.001", "0.01", "0.1"]
     assert tick_labels([0.0, 2e-5, 4e-5]) == ["0", "2e-5", "4e-5"]
     assert tick_labels([20000.0, 22500.0]) == ["20.0k", "22.5k"]
+    assert tick_labels([100.0, 10_000.0]) == ["100", "10k"]
     assert linear_ticks(0, 10, 5) == [0, 2, 4, 6, 8, 10]
 
 

@@ -158,6 +158,8 @@ def tick_labels(values: list[float]) -> list[str]:
     if size >= 1e15 or (smallest < 1e-3 and size < 1e-2) or size / smallest > 1e5:
         return [_power(value) for value in values]
     scale, unit = next((pair for pair in _UNITS if size >= 10 * pair[0]), (1.0, ""))
+    if unit and size / smallest >= 99:  # decades: 100 and 10k, not 0.1k and 10.0k
+        return [_own_unit(value) for value in values]
     values = [value / scale for value in values]
     for decimals in range(7):
         if all(abs(round(value, decimals) - value) <= 1e-9 * max(abs(value), 1e-9) for value in values):
@@ -165,6 +167,12 @@ def tick_labels(values: list[float]) -> list[str]:
     if smallest < 1 and size / smallest >= 99:  # decades: 0.01, 0.1, 1 and not 0.01, 0.10, 1.00
         return [f"{value:g}{unit}" for value in values]
     return [f"{value:.{decimals}f}{unit}" if value or not unit else "0" for value in values]
+
+
+def _own_unit(value: float) -> str:
+    """`100`, `10k`."""
+    scale, unit = next((pair for pair in _UNITS if abs(value) >= pair[0]), (1.0, ""))
+    return f"{value / scale:g}{unit}"
 
 
 def _power(value: float) -> str:
