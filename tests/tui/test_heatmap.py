@@ -17,6 +17,7 @@ from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.names import group_rows
 from ntstop.tui.raster.spec import Colours, Glyphs, Marker
 from ntstop.tui.raster.stack import Part, StackSpec, plot_stack, stack_step_at
+from ntstop.tui.widgets.layers import LayerColumn, LayersPane
 
 NAN, INF = math.nan, math.inf
 any_float = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
@@ -66,6 +67,15 @@ def test_many_values_in_a_cell_are_averaged_in_the_logarithm() -> None:
     values = np.array([[1e-5, 1.0] * 50])
     spec = HeatSpec(names=("w",), x=np.arange(100.0), values=values, width=4, height=1, x_range=(0.0, 99.0))
     assert set(plot_heat(spec).text()) == {"▄"}
+
+
+def test_of_many_layers_that_are_not_finite_none_is_called_the_furthest() -> None:
+    names = ("tok.weight", "blocks.0.up.weight", "head.weight")
+    pane = LayersPane()
+    pane.column = LayerColumn(names, np.full(3, NAN, np.float32), np.array([False, True, False]))
+    assert ("blocks.0.up.weight", Ink.TEXT) in pane.values()[0]
+    pane.column = LayerColumn(names, np.full(3, NAN, np.float32), np.array([True, True, False]))
+    assert [text for text, _ in pane.values()[0]] == ["2 of 3 layers", "not finite"]
 
 
 def test_a_row_for_several_layers_shows_the_one_furthest_from_healthy() -> None:

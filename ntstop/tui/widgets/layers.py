@@ -141,6 +141,9 @@ class LayersPane(Pane):
         if layers:
             name = column.names[layers[0]] + ("" if len(layers) == 1 else f" … {len(layers)} layers")
             return [value(column.value_of(layers), key=dotted(name, 40))]
+        if (bad := int(column.nonfinite.sum())) > 1:
+            # Which of them was the first is not seen here: a NaN is in all of them one step later.
+            return [((f"{bad} of {len(column.names)} layers", Ink.TEXT), ("not finite", Ink.NONFINITE))]
         worst = furthest(column)
         return [] if worst is None else [self._worst(column, worst)]
 
