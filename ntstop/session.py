@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import sys
 import threading
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import Finding
+from ntstop.garbage import SeldomCollector
 from ntstop.run.heard import Heard
 from ntstop.run.past import Past, Rebuilt
 from ntstop.run.process import MANY
@@ -42,9 +42,6 @@ _EVIDENCE_SLICE = 0.005
 _SWITCH = 0.001
 """Seconds after which a thread that computes lets another one go on that waits: a key needs several such turns until it
 is painted, and Python's own 5 ms each would be felt."""
-_GARBAGE_EVERY = 300.0
-_NEVER = 1_000_000
-"""Collections of the younger objects until one of all."""
 
 
 class Diagnosis(Protocol):
@@ -120,7 +117,7 @@ class Session:
         self._watch = RunWatch(self.path) if self.path is not None else None
         self._heard_at = 0.0
         self._evidence_at = 0.0
-        self._garbage_at = 0.0
+        self._collector = SeldomCollector()
         self._evidence_took = 0.0
         """Seconds that the present look has taken so far."""
         self._gone: set[int] = set()
@@ -272,7 +269,8 @@ class Session:
             self._heard_at = time.monotonic()
         if status.complete and (past or not arrivals or done):
             self._settle(patient=not done and time.monotonic() - self._heard_at < SILENCE)
-        self._collect_garbage(time.monotonic())
+        if status.complete and len(self.state.processes) >= MANY:
+            self._collector.tend(time.monotonic())
         self._look_for_evidence(time.monotonic(), _EVIDENCE_SLICE if not done else math.inf)
         if done:
             with self._answer:
@@ -286,16 +284,6 @@ class Session:
             with self.lock:
                 settled = self._engine.settle(lambda: self.lock.wanted, patient=patient)
             self.lock.give_way()
-
-    def _collect_garbage(self, now: float) -> None:
-        """Of many processes, see to it that all objects are searched for cycles every five minutes, and not every few
-        seconds: there are 200,000 of them, and nobody else runs for a tenth of a second."""
-        if now < self._garbage_at or len(self.state.processes) < MANY or not self.status.complete:
-            return
-        if self._garbage_at:
-            gc.collect()
-        gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
-        self._garbage_at = now + _GARBAGE_EVERY
 
     def _apply(self, arrivals: list[Arrival]) -> None:
         waiting = iter(arrivals)
