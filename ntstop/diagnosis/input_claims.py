@@ -6,7 +6,11 @@ from typing import Final
 
 from ntstop_probe import wire
 
+from .evidence import seconds
 from .finding import Basis
+
+SLOWER: Final = 3.0
+"""Times as long that a batch must take to load before it is said: a busy host makes all phases longer."""
 
 
 def worker_text(workers: int | None) -> str:
@@ -39,6 +43,19 @@ def input_cause(workers: int | None, host: wire.Host | None) -> str:
     if working is False:
         return "The workers mostly wait themselves: for the disk, the network, a lock, or the queue."
     return "Loading a batch takes longer than the rest of the step."
+
+
+def slower_loading(workers: int | None, before: float | None, since: float, step: int) -> str:
+    """What to say where loading a batch became slower at `step`; "" where it did not, or workers hide it.
+
+    `before` and `since` are seconds a batch that the training waits for; without workers that is the loading itself.
+    """
+    if workers != 0 or not before or since < SLOWER * before:
+        return ""
+    return (
+        f" Loading a batch itself took {seconds(before)} before step {step:,} and takes {seconds(since)} since: look "
+        "at what comes there first (larger or broken samples, another file or mount, a transform that begins)."
+    )
 
 
 def input_fix(workers: int | None, host: wire.Host | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -71,6 +72,19 @@ def test_slow_loader_is_input_bound_with_what_it_was_before_and_the_workers_in_t
     assert "% before step" in finding.symptom and "40%" in finding.symptom
     assert "num_workers=" in finding.claim.fix and finding.claim.open_questions == []
     assert [item.basis for item in finding.evidence] == ["measured", "measured", "estimated", "measured"]
+
+
+def test_loading_that_became_slower_says_so_with_both_times_unless_workers_hide_them() -> None:
+    def told(workers: int) -> str:
+        script = timed(lambda step: usual(step, 0.002 if step < 400 else 0.06), 800, workers=workers)
+        return only(diagnose(script.records), "input-bound").claim.hypothesis
+
+    times = re.search(r"Loading a batch itself took (\S+) ms before step \d+ and takes (\S+) ms since", told(0))
+    assert times is not None, told(0)
+    assert 2.0 <= float(times[1]) <= 5.0 and 30.0 < float(times[2]) < 80.0
+    assert "Loading a batch itself" not in told(2)
+    always = only(diagnose(timed(lambda step: usual(step, 0.06), 400).records), "input-bound")
+    assert "Loading a batch itself" not in always.claim.hypothesis
 
 
 def test_unknown_number_of_workers_is_asked_for() -> None:

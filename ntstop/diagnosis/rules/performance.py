@@ -15,7 +15,7 @@ from ..crowd import Crowd
 from ..detectors.pace import Pace, joined
 from ..evidence import seconds
 from ..finding import Claim, Evidence, Finding, Severity
-from ..input_claims import CROWD_CAUSE, CROWD_FIX, input_cause, input_fix, worker_basis, worker_text
+from ..input_claims import CROWD_CAUSE, CROWD_FIX, input_cause, input_fix, slower_loading, worker_basis, worker_text
 from ..thresholds import threshold
 from .base import Rule, rule
 
@@ -262,9 +262,10 @@ class InputRule(Rule):
         crowd = self._crowded(before, since)
         if crowd is not None:
             evidence.append(crowd)
+        slower = slower_loading(workers, before.phases.get("data") if before else None, fetch, since.x0)
         return Claim(
             symptom=f"the loader takes {share:.0%} of the step{was}",
-            hypothesis=input_cause(workers, host) if crowd is None else CROWD_CAUSE,
+            hypothesis=input_cause(workers, host) + slower if crowd is None else CROWD_CAUSE,
             fix=input_fix(workers, host) if crowd is None else CROWD_FIX,
             confidence=(
                 "high that it waits in next(): timed there, over several windows of steps. Medium on the cause: a run "
