@@ -114,7 +114,7 @@ class LayerTable(TablePane[LayerLine]):
 
     NAME = "layers"
     HELP = (
-        "At the cursor, or at the newest sample. ratio: gradient over parameter norm, healthy from 1e-3 to 1e-1. "
+        "At the cursor, or at the newest sample. ratio: gradient over parameter norm, healthy from 1e-3 to 1e-2. "
         "update: what a step changes, over the norm. zero: share of gradient elements that are exactly 0. same: share "
         "of elements that the update left as they were. Several layers in a row: root of the sum of squares."
     )
