@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,14 +32,19 @@ _TYPES = {
     "bool": "true or false",
     "array": "a list",
     "object": "a table",
+    "datetime": "a date",
+    "date": "a date",
+    "time": "a time",
 }
+_LONGEST_WORD = 100
+"""Characters of a word of the configuration that are repeated in an error; a path may be longer."""
 
 
 class SettingsError(ValueError):
     """The configuration cannot be used; the text is one line that names file, key and what is allowed."""
 
     def __init__(self, line: str) -> None:
-        super().__init__(safe(line))
+        super().__init__(" ".join(map(_short, safe(line).split(" "))))
 
 
 class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,7 +105,9 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     path = settings_path(environment)
     try:
         with path.open("rb") as file:
-            text = file.read(_LARGEST).decode()
+            told = file.read(_LARGEST + 1)
+        # Some editors begin a file with a mark of its encoding.
+        text = told.decode("utf-8-sig")
     except FileNotFoundError:
         if environment.get(VARIABLE):
             raise SettingsError(f"{path}: there is no such file ({VARIABLE} names it)") from None
@@ -108,9 +116,12 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         raise SettingsError(f"{path}: it is not UTF-8 text") from None
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from None
+    if len(told) > _LARGEST:
+        raise SettingsError(f"{path}: it is larger than {_LARGEST >> 20} MiB")
     try:
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # Not only TOML's own error: a number of thousands of digits is Python's.
         raise SettingsError(f"{path}: it is not TOML: {error}") from None
     return _checked(path, table)
 
@@ -178,6 +189,11 @@ def _choices(path: Path, table: Mapping[str, Any]) -> None:
             raise SettingsError(f"{path}: view.{name}: {value!r} is none of {', '.join(allowed)}")
 
 
+def _short(word: str) -> str:
+    """A word as it is repeated in an error: of a long one that is no path, the beginning."""
+    return word if len(word) <= _LONGEST_WORD or word.startswith("/") else f"{word[:_LONGEST_WORD]}…"
+
+
 def _in_words(what: str) -> str:
     """A sentence of msgspec, its types in the words of a configuration."""
     for name, word in _TYPES.items():
@@ -191,7 +207,9 @@ def _key(table: Mapping[str, Any], where: str) -> str:
         wrong = (
             name
             for name, value in table["thresholds"].items()
-            if isinstance(value, bool) or not isinstance(value, int | float)
+            if isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or (isinstance(value, int) and abs(value) > sys.float_info.max)
         )
         return f"thresholds.{next(wrong, '')}"
     if where.startswith("keys[...]"):

@@ -76,6 +76,15 @@ def test_names_of_thresholds_may_stand_in_quotes_or_not(config: Path) -> None:
         ("[thresholds]\nplateau.patience = 'long'", "thresholds.plateau.patience: expected a number, got text"),
         ("[thresholds]\nplateau.patience = true", "thresholds.plateau.patience: expected a number, got true or false"),
         ('"\\u001b[31m\\n" = 1', "there is no such key"),
+        ("[thresholds]\nplateau.patience = 1" + "0" * 5000, "not TOML"),
+        (
+            "[thresholds]\nplateau.rise = 1\nplateau.patience = 1" + "0" * 4000,
+            "thresholds.plateau.patience: number out",
+        ),
+        ("[keys]\nquit = 2020-01-01", "keys.quit: expected text in quotes, or a list of such, got a date"),
+        ("[view]\ntheme = '" + "x" * 5000 + "'", "xxx… is none of dark, light, ansi"),
+        ("n" * 5000 + " = 1", "nnn… there is no such key"),
+        ("#" + " " * (1 << 20), "larger than 1 MiB"),
         ("a." * 5000 + "b = 1", "ntstop.toml: "),
     ],
 )
@@ -85,7 +94,12 @@ def test_a_mistake_is_one_line_with_the_file_and_the_key(config: Path, text: str
         read_settings()
     line = str(error.value)
     assert line.startswith(f"{config}: ") and says in line
-    assert "\n" not in line and "\x1b" not in line
+    assert "\n" not in line and "\x1b" not in line and len(line) < len(str(config)) + 400
+
+
+def test_a_mark_of_the_encoding_and_other_line_ends_are_no_mistake(config: Path) -> None:
+    config.write_bytes(b'\xef\xbb\xbf[view]\r\ntheme = "light"\r\n')
+    assert read_settings().view.theme == "light"
 
 
 def test_a_file_that_cannot_be_read_is_one_line_too(config: Path) -> None:
