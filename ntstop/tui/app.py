@@ -58,6 +58,8 @@ class NtstopApp(App[int], inherit_bindings=False):
         self.workspace = Workspace(runs, title=title, output_path=output_path)
         self.keymap = keymap
         """Where the user has put the keys."""
+        # Here and not where they are looked up: under a dialog, too, a key that was moved is not where it was.
+        self._bindings = keymap.apply(self._bindings)
         self.animation_level = "none"
         self.ascii_only = terminal.is_ascii_only()
         self._poor = terminal.has_few_colours()

@@ -11,18 +11,27 @@ from .screens import SCREENS
 
 
 def key(
-    keys: str, action: str, hint: str, help: str, *, name: str = "", show: bool = False, display: str | None = None
+    keys: str,
+    action: str,
+    hint: str,
+    help: str,
+    *,
+    name: str = "",
+    show: bool = False,
+    display: str | None = None,
+    always: bool = False,
 ) -> Binding:
     """One binding; `keys` as textual names them, separated by commas.
 
-    `name`: what `[keys]` of the configuration calls it; without one it stays where it is.
+    `name`: what `[keys]` of the configuration calls it; without one it stays where it is. `always`: under a dialog and
+    while somebody types, too.
     """
-    return Binding(keys, action, hint, show=show, key_display=display, tooltip=help, id=name or None)
+    return Binding(keys, action, hint, show=show, key_display=display, tooltip=help, id=name or None, priority=always)
 
 
 APP: list[BindingType] = [
     key("q", "leave", "quit", "quit the viewer; the training goes on", name="quit", show=True),
-    key("ctrl+c", "leave", "", ""),
+    key("ctrl+c", "leave", "", "", always=True),
     key("question_mark", "help", "help", "this help", show=True, display="?", name="help"),
     key("R", "runs", "runs", "the runs of this machine: look at another one, or lay it over", show=True, name="runs"),
     key("ctrl+p", "commands", "", "find what can be done here by its name", display="ctrl+p", name="commands"),
@@ -47,6 +56,7 @@ APP: list[BindingType] = [
         "suspend the viewer; `fg` brings it back",
         display="ctrl+z",
         name="suspend",
+        always=True,
     ),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.keys import _character_to_key
@@ -84,6 +84,9 @@ class Keymap:
                 continue
             done.add((name, binding.action))
             shown = self.shown(binding)
+            if name in self.keys:
+                # It may be a letter by now, which somebody wants to type.
+                binding = replace(binding, priority=False)
             for new in self.keys.get(name, (key,)):
                 moved.setdefault(new, []).append(binding.with_key(new, shown))
         return BindingsMap.from_keys(moved)

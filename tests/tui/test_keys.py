@@ -126,6 +126,32 @@ async def test_rebound_keys_act_the_old_ones_do_not_and_help_and_hints_show_the_
             assert app.return_code == 0
 
 
+@pytest.mark.parametrize(("told", "suspends"), [({}, True), ({"suspend": "Z"}, False)])
+async def test_a_dialog_does_not_keep_the_keys_that_leave_and_suspend_from_the_app(
+    told: Told, suspends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(NtstopApp, "action_leave", lambda app: asked.append("leave"))
+    monkeypatch.setattr(NtstopApp, "action_suspend_process", lambda app: asked.append("suspend"))
+    with Session(feed.FedSource(feed.training(400, nan_from=300))) as session:
+        assert session.wait_for_end(30)
+        app = NtstopApp(session, keymap=keymap_of(told))
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            screen = Screen(pilot)
+            await screen.until(lambda: screen.app.run_screen is not None, "a screen")
+            await screen.shows("CRIT")
+            for dialog in ("R", "question_mark", "ctrl+p", "a", "m", "enter"):
+                await pilot.press(dialog)
+                await screen.until(lambda: app.screen is not app.run_screen, dialog)
+                await pilot.press("ctrl+c", "ctrl+z", "Z")
+                assert asked == ["leave", "suspend"][: 1 + suspends], dialog
+                asked.clear()
+                await pilot.press("escape")
+                await screen.until(lambda: app.screen is app.run_screen, f"{dialog} is gone")
+            await pilot.press("ctrl+z" if suspends else "Z")
+            assert asked == ["suspend"]
+
+
 def test_on_the_command_line_a_mistake_is_said_before_the_screen_is_taken(tmp_path: Path) -> None:
     recorded()
     config = tmp_path / "ntstop.toml"

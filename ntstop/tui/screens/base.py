@@ -60,7 +60,7 @@ class RunScreen(Screen[None]):
     def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
         """The bindings that act, each where the user has put its keys."""
         keymap = getattr(self.app, "keymap", PLAIN_KEYS)
-        return [(node, keymap.apply(told)) for node, told in super()._binding_chain]
+        return [(node, told if node is self.app else keymap.apply(told)) for node, told in super()._binding_chain]
 
     @classmethod
     def hidden_why(cls, workspace: Workspace) -> str:
