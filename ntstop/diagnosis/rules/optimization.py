@@ -35,10 +35,12 @@ kind(
     "divergence",
     "optimization",
     "update/memory/step profile",
-    meaning="The loss is lost: it exploded, is worse than at the start, lost most of its descent, or rose and stays.",
+    meaning="The loss is lost: it exploded, is worse than at the start, lost most of its descent, or rose and stays. "
+    "Or it is about to be: it swings about its level, further with every swing.",
     detector="Points against a line over the initial loss and over the lowest level; the last stretch of block means "
-    "against the best stretch; the validation loss, when the training loss rose with it.",
-    severity="critical above the start and at an explosion; warning when it fell back.",
+    "against the best stretch; the validation loss, when the training loss rose with it. A wave that grows, fitted to "
+    "windows of 32 points or block means.",
+    severity="critical above the start and at an explosion; warning when it fell back, and for swings.",
 )
 kind(
     "plateau",
@@ -339,7 +341,8 @@ class LossCurveRule(Rule):
             errors=value(regressed.Z),
         )
         if fell_back is not None and min(self._signs) < AROUND_ZERO * sum(self._signs):
-            earlier = self._told_less()
+            told = self._slow.get("divergence")
+            earlier = [finding for finding in self._told_less("divergence") if finding is not told]
             if self._worse is not None:
                 earlier.append(self._worse)
                 self._worse = None
