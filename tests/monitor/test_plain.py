@@ -6,10 +6,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 
 import msgspec
-import pytest
 
 from ntstop.plain import overview
 from ntstop.session import Session
@@ -17,15 +15,6 @@ from ntstop_probe.wire import Heartbeat, ProbeStatus, Scalars
 
 from ..helpers import wait_until
 from .writer import EPOCH, Writer, column, steps
-
-
-@pytest.fixture
-def job() -> Iterator[subprocess.Popen[bytes]]:
-    """Some process that runs."""
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
 
 
 def shown(writer: Writer) -> dict[str, str]:

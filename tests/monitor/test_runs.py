@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -22,15 +21,6 @@ from ntstop_probe.wire import Event
 from ..helpers import wait_until
 from .permissions import as_nobody
 from .writer import EPOCH, Writer, column, core, steps
-
-
-@pytest.fixture
-def job() -> Iterator[subprocess.Popen[bytes]]:
-    """Some process that is not this one."""
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
 
 
 def only() -> runs.RunEntry:

@@ -6,9 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-
-import pytest
 
 from ntstop.session import Session
 
@@ -18,15 +15,6 @@ from .test_cli import learn, ntstop
 from .writer import Writer
 
 WHY = "pid 1 is stopped (SIGSTOP or ctrl-z), last heard 3 s ago"
-
-
-@pytest.fixture
-def job() -> Iterator[subprocess.Popen[bytes]]:
-    """Some process that runs."""
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
 
 
 def start() -> Script:
