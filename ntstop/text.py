@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
@@ -165,6 +166,16 @@ def percent(share: float | None, width: int = 0) -> str:
         return "–".rjust(width)
     value = 100.0 * share
     return f"{value:.{1 if abs(value) < 9.95 else 0}f}%".rjust(width)
+
+
+def moment(wall: float | None, form: str) -> str:
+    """The local time at `wall` seconds of the epoch, as `strftime` has it; "?" for what no calendar has."""
+    if wall is None:
+        return "–"
+    try:
+        return f"{datetime.fromtimestamp(wall):{form}}"
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN
 
 
 def duration(seconds: float | None, width: int = 0) -> str:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -40,23 +41,28 @@ class StateError(Exception):
     """The state cannot be changed; the text is one line."""
 
 
+Moment = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+"""Seconds of the epoch; later ones have no date."""
+Step = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class Acknowledgement(msgspec.Struct, frozen=True):
     """Somebody has seen a finding, and what they have to say about it. `wall`: when, in seconds of the epoch."""
 
     note: str
-    wall: float
+    wall: Moment
 
 
 class Mark(msgspec.Struct, frozen=True):
     """What somebody has noted at a step. `wall`: when, in seconds of the epoch."""
 
     note: str
-    wall: float
+    wall: Moment
 
 
 class _Kept(msgspec.Struct):
     target: str = ""
-    marks: dict[int, Mark] = {}
+    marks: dict[Step, Mark] = {}
     acknowledged: dict[str, Acknowledgement] = {}
     told: dict[str, float] = {}
 

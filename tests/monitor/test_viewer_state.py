@@ -111,7 +111,15 @@ def test_what_cannot_be_written_is_said_and_is_not_so(home: Path, monkeypatch: p
     assert not [path for path in (home / "viewer").iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"acknowledged": 3}', b"\xff" * 100, b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{", b'{"acknowledged": 3}', b"\xff" * 100, b"[" * 100_000),
+        b'{"marks": {"1' + b"0" * 400 + b'": {"note": "", "wall": 1}}}',
+        b'{"marks": {"1": {"note": "", "wall": 1e18}}}',
+        b'{"acknowledged": {"a": {"note": "", "wall": -1e300}}}',
+    ],
+)
 def test_a_damaged_file_is_said_and_put_aside_by_the_next_that_writes(content: bytes) -> None:
     state = ViewerState("run-1")
     state.acknowledge("a", "first")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from ntstop_probe.wire import Event
 
 from ...run.process import ProcessState
-from ...text import count, duration, safe
+from ...text import count, duration, moment, safe
 from ...viewer_state import Mark
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
@@ -93,7 +92,7 @@ class EventsPane(StepTable[Happened]):
         """Time of day, step, kind, duration, text."""
         event = row.event
         return (
-            Cell(f"{datetime.fromtimestamp(row.wall):%H:%M:%S}" if row.wall is not None else "–", Ink.DIM),
+            Cell(moment(row.wall, "%H:%M:%S"), Ink.DIM),
             Cell(count(row.step)),
             Cell(safe(event.kind), INKS.get(event.kind, Ink.TEXT)),
             Cell(duration(event.duration) if event.duration is not None else ""),

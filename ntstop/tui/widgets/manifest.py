@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from ntstop_probe.wire import Hello, Manifest
 
 from ...diagnosis.reproduction import missing_parts
 from ...run.process import ProcessState
-from ...text import count, number, size
+from ...text import count, moment, number, size
 from ..raster.ink import Ink
 from ..workspace import Look
 from .lines import Entry, LinesPane
@@ -33,7 +32,7 @@ def _identity(hello: Hello, where: str) -> Iterator[Entry]:
     yield Entry("run", hello.run)
     if hello.title:
         yield Entry("title", hello.title)
-    yield Entry("started", f"{datetime.fromtimestamp(hello.wall):%Y-%m-%d %H:%M:%S}, attempt {hello.attempt + 1}")
+    yield Entry("started", f"{moment(hello.wall, '%Y-%m-%d %H:%M:%S')}, attempt {hello.attempt + 1}")
     yield Entry("process", f"{hello.host}, pid {hello.pid}, ntstop-probe {hello.probe or UNKNOWN}")
     if where:
         yield Entry("recorded in", where)
