@@ -19,6 +19,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
+from .raster.alike import ascii_of
 from .slim import Slimmer
 
 SMALLEST = (40, 10)
@@ -33,7 +34,8 @@ class Driver(LinuxDriver):
     """Textual's own, but whatever is typed or pasted, down to single bytes, does not end the app.
 
     Of the mouse it asks for buttons, wheel and drags, not for every move: those would cost bytes over ssh for nothing.
-    What is written goes through a `Slimmer`.
+    What is written goes through a `Slimmer`, and to a terminal that draws ASCII only nothing else goes: frames, scroll
+    bars and messages are textual's own.
     """
 
     _slimmer: Slimmer | None = None
@@ -50,7 +52,8 @@ class Driver(LinuxDriver):
         """Send `data` to the terminal."""
         if self._slimmer is None:
             self._slimmer = Slimmer()
-        super().write(self._slimmer.slim(data))
+        data = self._slimmer.slim(data)
+        super().write(ascii_of(data) if getattr(self._app, "ascii_only", False) else data)
 
     def _enable_mouse_support(self) -> None:
         if self._mouse:

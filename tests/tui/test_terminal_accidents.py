@@ -141,6 +141,17 @@ def test_a_locale_without_unicode_gets_ascii_and_exported_columns_are_not_believ
         assert max(map(len, screen.splitlines())) > 100
 
 
+def test_a_terminal_of_ascii_gets_nothing_else_in_dialogs_either(job: Job) -> None:
+    with job.open(NTSTOP_ASCII="1") as terminal:
+        terminal.wait_for("* LIVE")
+        for key, words in (("R", "newest finding"), ("?", "quit the viewer"), ("m", "a note, or nothing")):
+            terminal.keys(key)
+            screen = terminal.wait_for(words)
+            assert screen.isascii() and "---+" in screen, screen
+            terminal.keys("Escape")
+            wait_until(lambda words=words: words not in terminal.screen(), what=f"{words} is gone")
+
+
 def test_sixteen_colours_are_enough(job: Job) -> None:
     with job.open(columns=80, rows=24, TERM="screen", COLORTERM="") as terminal:
         screen = terminal.wait_for("● LIVE")

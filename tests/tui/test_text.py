@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from ntstop import text
+from ntstop.tui.raster.alike import ascii_of
 
 
 def test_after_safe_rich_and_this_module_agree_on_the_width_of_every_character_there_is() -> None:
@@ -130,3 +131,17 @@ def test_sizes_rates_shares_and_counts() -> None:
 )
 def test_a_dotted_name_keeps_its_numbers_and_its_last_part(width: int, shown: str) -> None:
     assert text.dotted("blocks.10.attention_norm.weight", width) == shown
+
+
+@given(st.text())
+def test_in_ascii_a_text_is_as_wide_as_before(raw: str) -> None:
+    drawn = text.safe(raw)
+    assert ascii_of(drawn).isascii()
+    assert len(ascii_of(drawn)) == text.cell_width(drawn)
+    assert ascii_of("\x1b[1;31m╭─ … ─╮▌│×中") == "\x1b[1;31m+- ~ -+||x??"
+
+
+@pytest.mark.parametrize("wall", [math.nan, math.inf, -math.inf, 1e18, -1e11, 3e11])
+def test_a_moment_that_no_calendar_has_is_unknown(wall: float) -> None:
+    assert text.moment(wall, "%H:%M") == "?"
+    assert text.moment(None, "%H:%M") == "–" and ":" in text.moment(1.7e9, "%H:%M")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...text import cell_width, character_width, safe
+from .alike import ascii_of
 from .ink import Ink
 
 SPACE = ord(" ")
@@ -84,12 +85,13 @@ class Picture:
         return column
 
     def make_ascii(self) -> None:
-        """Replace what is not ASCII: the ellipsis by "~", a few signs by their likeness, everything else by "?"."""
+        """Replace what is not ASCII by what is like it, or by "?"."""
         foreign = self.codes > 126
         if foreign.any():
-            alike = {"…": "~", "×": "x", "–": "-", "µ": "u", "≤": "<", "·": ".", "←": "<", "→": ">"}
             seen, where = np.unique(self.codes[foreign], return_inverse=True)
-            self.codes[foreign] = np.array([ord(alike.get(chr(code), "?")) for code in seen.tolist()], np.uint32)[where]
+            self.codes[foreign] = np.array([ord(ascii_of(chr(code))[:1] or " ") for code in seen.tolist()], np.uint32)[
+                where
+            ]
         self.codes[self.codes == WIDE_TAIL] = SPACE
 
     @cached_property
