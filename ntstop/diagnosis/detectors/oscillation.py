@@ -8,14 +8,14 @@ a window costs the same at each scale, so that a point costs the same however lo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..thresholds import threshold
-from .waves import FEWEST, TREND, WINDOW, fitted
+from .waves import FEWEST, TREND, WINDOW, fitted, set_in
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ GROWTH: Final = 1.5
 """Times the amplitude at the first element that the one at the last must be. It doubles within 4 periods where a step
 multiplies by 1.2 a period, the slowest growth that matters within a few percent of a run."""
 STEADY: Final = 1.1
-"""Times that each third must deviate more than the one before: swings that set in at once and stay the same do not."""
+"""Times that each third must deviate more than the one before."""
 CREST: Final = 0.5
 """Share of the growth by which the crests must have climbed. Those of an epoch's stairs in a descent do not."""
 REST: Final = 0.1
@@ -59,7 +59,7 @@ CALM: Final = 0.5
 THIRDS: Final = (slice(0, 11), slice(11, 21), slice(21, WINDOW))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Swing:
     """A wave that grows: shares of the level where `logs`, else in the unit of the loss."""
 
@@ -82,7 +82,7 @@ class Swing:
     over: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Look:
     """One window: the number of points it ends with, how far it deviates (as an amplitude), and a wave, if it has."""
 
@@ -93,25 +93,31 @@ class Look:
     found: Swing | None
 
 
+NO_WINDOWS: Final = np.empty((0, 4, WINDOW))
+NO_PAIRS: Final = np.empty((4, 0))
+
+
 class _Scale:
     """Elements of equal size (rows: value, step, rate, epoch): the newest `WINDOW`, and those that wait for a look."""
 
     def __init__(self) -> None:
         self._seen = self._paired = self._waiting = 0
-        self._held = [np.empty((4, 0))]
+        self._held = [NO_PAIRS]
 
-    def take(self, new: Array) -> tuple[Array, int, Array]:
-        """Windows that end with the new elements, (looks, 4, 32); how many elements the first ends with; new pairs."""
+    def take(self, new: Array, least: float) -> tuple[Array, int, Array]:
+        """Windows that end with the new elements, (looks, 4, 32); how many elements the first ends with; new pairs.
+
+        No window where the values of all of them differ by less than `least`."""
         self._held.append(new)
         self._waiting += new.shape[1]
         begin, end = self._seen, self._seen + self._waiting
-        windows = np.empty((0, 4, WINDOW))
+        windows = NO_WINDOWS
         if end // EVERY == begin // EVERY:
-            return windows, 0, windows[:, :, 0].T
+            return windows, 0, NO_PAIRS
         held = np.concatenate(self._held, axis=1)
         gone = end - held.shape[1]
         first = max(WINDOW, (begin // EVERY + 1) * EVERY)
-        if first <= end:
+        if first <= end and held[0].max() - held[0].min() >= least:
             slid = np.lib.stride_tricks.sliding_window_view(held, WINDOW, axis=1)
             windows = slid[:, first - WINDOW - gone :: EVERY].transpose(1, 0, 2)
         even = end // 2 * 2
@@ -146,11 +152,13 @@ class SwingDetector:
             self._logs, self._scales = False, []
             self._calm *= 1.0 if self.current is None else self.current.level
             return told + self.extend(x[cut:], y[cut:], rate[cut:], epoch[cut:])
+        # A curve that is as calm as most are costs no look; the end of a swing is one.
+        least = math.log1p(self._least) if self._logs and self.current is None else 0.0
         new, looks, depth = np.array([np.log(y) if self._logs else y, x, rate, epoch]), list[Look](), 0
         while new.shape[1]:
             if depth == len(self._scales):
                 self._scales.append(_Scale())
-            windows, first, new = self._scales[depth].take(new)
+            windows, first, new = self._scales[depth].take(new, least)
             looks += self._look(windows, first, 1 << depth) if len(windows) else []
             depth += 1
         if self.current is None and not any(look.found for look in looks):
@@ -163,13 +171,13 @@ class SwingDetector:
         current, found = self.current, look.found
         if found is not None and (current is None or CALM * found.now >= GROWTH * self._calm):
             if current is not None:
-                found.first_x, found.before = current.first_x, current.before
+                found = replace(found, first_x=current.first_x, before=current.before)
             self.current, self._calm = found, CALM * found.now
             return found
         if current is None or look.scale != current.scale or look.deviation >= self._calm:
             return None
-        current.last_x, current.over, self.current = look.last_x, True, None
-        return current
+        self.current = None
+        return replace(current, last_x=look.last_x, over=True)
 
     def _look(self, windows: Array, first: int, scale: int) -> list[Look]:
         """A look at each window; only those that swing wide, and more in each third, get a wave fitted."""
@@ -202,9 +210,11 @@ class SwingDetector:
         level, before, now = float(values.mean()), wave.before, wave.now
         late, crest = values[THIRDS[2]], values[THIRDS[2]].max() - values[THIRDS[0]].max()
         least = math.log1p(self._least) if self._logs else max(self._least * abs(level), SIGNED_Z * wave.noise)
-        if now < max(least, GROWTH * before) or crest < CREST * (now - before):
+        if min(now, float(np.ptp(values))) < least or now < GROWTH * before or crest < CREST * (now - before):
             return None
         if _turns(rate.tolist()) >= TURNS or _by_epoch(epoch, wave.periods):
+            return None
+        if set_in(values, wave.periods) >= wave.share:
             return None
         low, high = (int(at) + THIRDS[2].start for at in (late.argmin(), late.argmax()))
         unit = np.exp if self._logs else float

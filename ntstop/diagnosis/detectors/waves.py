@@ -69,3 +69,15 @@ def fitted(values: Array, *, coarse: bool) -> Wave:
     cosine, sine, more_cosine, more_sine = (SOLVERS[best] @ left).tolist()
     before, now = (math.hypot(cosine + at * more_cosine, sine + at * more_sine) for at in (-1.0, 1.0))
     return Wave(float(PERIODS[best]), share, before, now, math.sqrt(total * (1 - share) / FREE))
+
+
+def set_in(values: Array, periods: float) -> float:
+    """Share of what a parabola leaves over that a steady wave explains which sets in where that fits best."""
+    total = float(((values - TREND @ (TREND.T @ values)) ** 2).sum())
+    turn = 2 * math.pi * periods * np.arange(WINDOW) / WINDOW
+    waves, best = np.stack([np.cos(turn), np.sin(turn)], axis=1), total
+    for begin in range(WINDOW // 8, WINDOW - WINDOW // 8):
+        columns = np.hstack([TREND, np.where(np.arange(WINDOW)[:, None] < begin, 0.0, waves)])
+        left = values - columns @ np.linalg.lstsq(columns, values, rcond=None)[0]
+        best = min(best, float(left @ left))
+    return 1.0 - best / total

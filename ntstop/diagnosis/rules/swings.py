@@ -142,7 +142,7 @@ def _claim(name: str, swing: Swing, context: Context) -> Claim:
 
 def _width(swing: Swing, size: float) -> str:
     """An amplitude: "±28 %" of a loss that is positive, else in its own unit."""
-    return f"±{math.expm1(size):.1%}" if swing.logs else f"±{size:.3g}"
+    return f"±{math.expm1(size):.0%}" if swing.logs else f"±{size:.3g}"
 
 
 def _rate_evidence(swing: Swing, peak: float) -> list[Evidence]:
