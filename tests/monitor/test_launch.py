@@ -158,9 +158,11 @@ def test_an_id_from_outside_that_is_no_file_name_stays_within_the_runs(home: Pat
 def test_after_the_viewer_the_job_goes_on_and_gets_the_interrupt(home: Path) -> None:
     script = "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.05; done"
     output = home / "runs" / "watched" / launch.OUTPUT_FILE
-    job = subprocess.Popen(
-        [sys.executable, "-c", watched(script, "return 0")], stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
+    def listen() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell starts what is in its background deaf to it
+
+    program = [sys.executable, "-c", watched(script, "return 0")]
+    job = subprocess.Popen(program, stdout=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=listen)
     try:
         assert job.stdout is not None
         assert "the job goes on" in job.stdout.readline()
