@@ -158,6 +158,7 @@ def test_an_id_from_outside_that_is_no_file_name_stays_within_the_runs(home: Pat
 def test_after_the_viewer_the_job_goes_on_and_gets_the_interrupt(home: Path) -> None:
     script = "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.05; done"
     output = home / "runs" / "watched" / launch.OUTPUT_FILE
+
     def listen() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell starts what is in its background deaf to it
 
