@@ -9,8 +9,8 @@ import numpy as np
 from ntstop_probe import wire
 
 from .. import curve_claims as claims
-from ..catalogue import KINDS, kind
 from ..context import Context, StepBlock
+from ..curve_kinds import AREA
 from ..detectors import constant, fallen, regressed, spike, unlearned
 from ..detectors import divergence as diverge
 from ..detectors.constant import Constant, ConstantDetector
@@ -22,43 +22,6 @@ from ..detectors.spike import Spike, SpikeDetector
 from ..finding import Claim, FailureMode, Finding, Severity
 from .base import Rule, rule
 
-kind(
-    "loss-spike",
-    "optimization",
-    "update/memory/step profile",
-    meaning="The loss jumped up for several points: it came back by itself (recovered), or has not (lingering).",
-    detector="Log loss (plain differences once a loss was not above 0) against the median and the noise of 64 points, "
-    "frozen while it lasts; several points in a row. Quiet after a restart of the learning rate and a resume.",
-    severity="info; warning when it lingers, or while the learning rate still rises in its warm-up.",
-)
-kind(
-    "divergence",
-    "optimization",
-    "update/memory/step profile",
-    meaning="The loss is lost: it exploded, is worse than at the start, lost most of its descent, or rose and stays. "
-    "Or it is about to be: it swings about its level, further with every swing.",
-    detector="Points against a line over the initial loss and over the lowest level; the last stretch of block means "
-    "against the best stretch; the validation loss, when the training loss rose with it. A wave that grows, fitted to "
-    "windows of 32 points or block means.",
-    severity="critical above the start and at an explosion; warning when it fell back, and for swings.",
-)
-kind(
-    "plateau",
-    "optimization",
-    "update/memory/step profile",
-    meaning="The descent has stopped: the loss has been flat for half of the run, or is the same to the last bit.",
-    detector="Theil-Sen slope over block means of the last half; both ends of its 95 % interval must be small against "
-    "the whole descent and the level. Or 32 equal points in a row, where points used to differ.",
-    severity="warning when the learning rate is known, high, and the run is not at its end; else info.",
-)
-kind(
-    "never-learned",
-    "optimization",
-    "update/memory/step profile",
-    meaning="The loss is still where it began, or higher.",
-    detector="The best eighth of the run, and its last quarter, against the initial loss.",
-    severity="warning.",
-)
 MODE: FailureMode = "optimization"
 BROKEN = ("nonfinite-loss", "nonfinite-grad")
 STILL = "params-not-updating"
@@ -412,7 +375,7 @@ class LossCurveRule(Rule):
             kind,
             claim,
             severity=severity,
-            area=KINDS[kind].area,
+            area=AREA,
             failure_mode=MODE,
             where=self._name if where is None else where,
             first_x=first_x,

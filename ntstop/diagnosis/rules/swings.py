@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..catalogue import KINDS
 from ..context import Context, StepBlock
+from ..curve_kinds import AREA
 from ..detectors import oscillation
 from ..detectors.oscillation import Array, Swing, SwingDetector
 from ..evidence import point
@@ -71,7 +71,7 @@ class SwingRule(Rule):
             DIVERGENCE,
             claim,
             severity=severity,
-            area=KINDS[DIVERGENCE].area,
+            area=AREA,
             failure_mode="optimization",
             where=self._name,
             first_x=swing.first_x,
