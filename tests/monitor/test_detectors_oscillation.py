@@ -140,6 +140,12 @@ def test_over_when_it_has_calmed_and_told_again_when_it_comes_back() -> None:
     assert ends.count(True) == 2 and ends[0] is False and ends[-1] is True
 
 
+@pytest.mark.parametrize("period", [3.3, 7.0, 23.0])
+def test_a_steady_wave_in_noise_does_not_grow_by_chance(period: float) -> None:
+    for seed in range(5):
+        assert told(2.0 * np.exp(0.4 * wave(period, 2_000) + noise(0.14, seed, 2_000))) == []
+
+
 def test_noise_as_wide_as_a_swing_is_never_one() -> None:
     assert told(np.exp(noise(0.3, 7, 200_000)), cuts=list(range(0, 200_000, 4096))) == []
 
