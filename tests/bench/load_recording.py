@@ -40,6 +40,8 @@ from ntstop_probe.wire import (
 )
 
 MOST = 256
+STEP_TIME = 0.001
+"""Seconds of a step, unless others are asked for."""
 TICK = 0.25
 """Seconds between two blocks."""
 EVERY = 256
@@ -145,7 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--layers", type=int, default=0)
-    parser.add_argument("--step-time", type=float, default=0.001, metavar="SECONDS")
+    parser.add_argument("--step-time", type=float, default=STEP_TIME, metavar="SECONDS")
     parser.add_argument("--read", metavar="RUN")
     parser.add_argument("--diagnose", action="store_true")
     options = parser.parse_args()

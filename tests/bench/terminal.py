@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.bench.figures import quantile
-from tests.bench.load_recording import write
+from tests.bench.load_recording import STEP_TIME, write
 from tests.bench.viewer import Viewer
 
 LEFT, RIGHT, UP, DOWN, PAGE_DOWN = b"\x1b[D", b"\x1b[C", b"\x1b[A", b"\x1b[B", b"\x1b[6~"
@@ -109,7 +109,7 @@ def keys(seconds: float) -> dict[str, float]:
         os.environ["NTSTOP_HOME"] = home
         folder = Path(home) / "runs" / "bench" / "host-1-0"
         folder.mkdir(parents=True)
-        write(folder, 1_000_000, 150)
+        write(folder, 1_000_000, 150, STEP_TIME)
         viewer = Viewer("bench")
         viewer.first_paint()
         # Until the recording is read and judged.
