@@ -14,7 +14,6 @@ from ntstop_probe import wire
 Values = list[float | None]
 Floats = NDArray[np.float64]
 
-_SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
 _DTYPES: dict[str, np.dtype[Any]] = {kind: np.dtype("<" + kind) for kind in ("f4", "f8", "i4", "i8", "u1")}
 
 
@@ -100,7 +99,7 @@ class StepBlock:
         bitmaps = (0, (count + 7) // 8)
         for column in columns:
             if column is not None and (
-                len(column.data) != count * _SIZES[column.kind] or len(column.present) not in bitmaps
+                len(column.data) != count * wire.ITEM_SIZES[column.kind] or len(column.present) not in bitmaps
             ):
                 return None
         if count <= 0:

@@ -9,7 +9,7 @@ import msgspec
 
 from ntstop.sources import columns
 from ntstop_probe import wire
-from ntstop_probe.wire import Column
+from ntstop_probe.wire import ITEM_SIZES, Column
 
 _NAMED = ("losses", "lrs", "phases")
 _PLAIN = (
@@ -17,8 +17,6 @@ _PLAIN = (
     "skipped", "zero_grads",
 )  # fmt: skip
 _plain = attrgetter(*_PLAIN)
-SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
-"""Bytes of an item."""
 _Shape = tuple[object, ...]
 
 
@@ -71,14 +69,6 @@ class Joiner:
             self._blocks.append(first if count == first.count else _joined(first, count, iter(self._buffers)))
 
 
-def joined(blocks: Sequence[wire.Steps]) -> list[wire.Steps]:
-    """The same steps in as few blocks as can be."""
-    joiner = Joiner()
-    for block in blocks:
-        joiner.add(block)
-    return joiner.take()
-
-
 def _goes_on(before: wire.Steps, block: wire.Steps) -> bool:
     return (
         block.ordinal == before.ordinal + before.count
@@ -123,14 +113,14 @@ def _shape(block: wire.Steps) -> tuple[_Shape | None, list[bytes]]:
     for column in _plain(block):
         if column is None:
             kinds.append(None)
-        elif column.present or len(column.data) != count * SIZES[column.kind]:
+        elif column.present or len(column.data) != count * ITEM_SIZES[column.kind]:
             return None, []
         else:
             kinds.append(column.kind)
             data.append(column.data)
     for group in (block.losses, block.lrs, block.phases):
         for name, column in group.items():
-            if column.present or len(column.data) != count * SIZES[column.kind]:
+            if column.present or len(column.data) != count * ITEM_SIZES[column.kind]:
                 return None, []
             kinds += (name, column.kind)
             data.append(column.data)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ntstop.curves.series import Series
-from ntstop_probe.wire import Column, Steps
+from ntstop_probe.wire import ITEM_SIZES, Column, Steps
 
 STEP_TIME, WAIT, LOSS = "step_time", "phase/data", "loss"
 RECENT = 64
@@ -22,7 +22,6 @@ POINTS, BUCKETS = 512, 256
 """Of the curve of the step time: 120 kB however long the run is. A map of all ranks has at most 100 columns."""
 _MOST = 256
 """Points that wait to become a part of the curve."""
-SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
 _TYPES = {"f4": "f", "f8": "d", "i4": "i", "i8": "q", "u1": "B"}
 _LITTLE = sys.byteorder == "little"
 
@@ -46,7 +45,7 @@ class Brief:
         """
         count, wait, loss = block.count, block.phases.get("data"), block.losses.get(LOSS)
         for column in (block.t, block.step, block.duration, wait, loss):
-            if column is not None and (column.present or len(column.data) != count * SIZES[column.kind]):
+            if column is not None and (column.present or len(column.data) != count * ITEM_SIZES[column.kind]):
                 return None
         t = _numbers(block.t)
         x = range(block.ordinal, block.ordinal + count) if block.step is None else _numbers(block.step)

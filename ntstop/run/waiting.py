@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntstop.sources import columns
-from ntstop_probe.wire import Column, Steps
+from ntstop_probe.wire import ITEM_SIZES, Column, Steps
 
 from .names import STEP_COLUMNS
 
@@ -151,7 +151,7 @@ def _ends(block: Steps) -> tuple[float, float, float] | None:
     last = float(np.frombuffer(t.data, "<f8")[-1])
     if step is None:
         return float(block.ordinal), float(block.ordinal + count - 1), last
-    if step.kind[0] == "f" or step.present or len(step.data) != columns.SIZES[step.kind] * count:
+    if step.kind[0] == "f" or step.present or len(step.data) != ITEM_SIZES[step.kind] * count:
         return None
     steps = columns.values(step)
     return float(steps[0]), float(steps[-1]), last

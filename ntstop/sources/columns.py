@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ntstop_probe.wire import Column
+from ntstop_probe.wire import ITEM_SIZES, Column
 
-SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
-"""Bytes of an item."""
 _DTYPES: dict[str, np.dtype[Any]] = {kind: np.dtype("<" + kind) for kind in ("f4", "f8", "i4", "i8", "u1")}
 
 
@@ -50,7 +48,7 @@ def joined(parts: Sequence[Column | None], counts: Sequence[int]) -> Column | No
     """
     there = [part for part in parts if part is not None]
     kind = there[0].kind
-    size = SIZES[kind]
+    size = ITEM_SIZES[kind]
     lengths = [count * size for count in counts]
     if len(there) < len(parts):
         zeros = bytes(max(lengths))

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -235,7 +236,7 @@ class RunSource:
             if feed.info is not None:
                 self._by_writer[feed.info.writer] = feed
         if known or len(self._ordered) != len(self._feeds):
-            self._ordered = sorted(self._feeds.values(), key=_order)
+            self._ordered = sorted(self._feeds.values(), key=attrgetter("order"))
             self._behind = [self._place(feed) for feed in self._ordered if not feed.complete]
             heapq.heapify(self._behind)
             self._complete = bool(self._ordered) and not self._behind
@@ -288,7 +289,3 @@ class RunSource:
         if self._subscriber.connect(endpoint):
             feed.connected = endpoint
             self._room -= 1
-
-
-def _order(feed: Feed) -> tuple[int, int, float, str]:
-    return feed.order

@@ -9,11 +9,10 @@ from __future__ import annotations
 import array
 import sys
 
-from ntstop_probe.wire import Column, Event, Heartbeat, Hello, Layers, Record, ScalarBlock, Steps
+from ntstop_probe.wire import ITEM_SIZES, Column, Event, Heartbeat, Hello, Layers, Record, ScalarBlock, Steps
 
 LATEST = 1e11
 """Seconds, 3,000 years: no clock of ours, since boot or since 1970, shows more."""
-_SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
 
 
 def is_sound(record: Record) -> bool:
@@ -62,9 +61,9 @@ def _are_times(column: Column, count: int) -> bool:
 
 
 def _fits(column: Column, count: int) -> bool:
-    return len(column.data) == count * _SIZES[column.kind] and len(column.present) in (0, (count + 7) // 8)
+    return len(column.data) == count * ITEM_SIZES[column.kind] and len(column.present) in (0, (count + 7) // 8)
 
 
 def _is_whole(column: Column) -> bool:
-    count, rest = divmod(len(column.data), _SIZES[column.kind])
+    count, rest = divmod(len(column.data), ITEM_SIZES[column.kind])
     return not rest and len(column.present) in (0, (count + 7) // 8)

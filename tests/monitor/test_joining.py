@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ntstop.diagnosis.block import StepBlock
 from ntstop.diagnosis.engine import MANY, Engine
-from ntstop.diagnosis.joining import joined
+from ntstop.diagnosis.joining import Joiner
 from ntstop.diagnosis.rules import Rule
 from ntstop_probe import wire
 
@@ -28,6 +28,13 @@ def columns(blocks: list[wire.Steps]) -> list[tuple[object, ...]]:
             told = tuple(sorted((name, repr(column[at])) for name, column in losses.items()))
             rows.append((block.ordinal + at, wire.unpack(block.t)[at], told, repr(norms[at])))
     return rows
+
+
+def joined(blocks: list[wire.Steps]) -> list[wire.Steps]:
+    joiner = Joiner()
+    for block in blocks:
+        joiner.add(block)
+    return joiner.take()
 
 
 @given(st.lists(st.lists(st.tuples(values, values), min_size=1, max_size=4), max_size=8), st.integers(0, 2))

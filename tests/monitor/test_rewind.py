@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -122,17 +124,21 @@ def test_a_reader_goes_on_from_every_bookmark_as_if_it_had_never_stopped(
         assert other.gaps == whole.gaps
 
 
+@contextlib.contextmanager
+def replayed(session: Session) -> Iterator[tuple[Session, ReplaySource]]:
+    """A session that has read its run to the end, and plays it."""
+    with session:
+        assert session.wait_for_end()
+        wait_until(session.begin_replay, what="a run that has ended")
+        assert session.replay is not None
+        yield session, session.replay
+
+
 @pytest.mark.parametrize("ranks", [(None,), (0, 1, 2)])
 def test_whichever_way_one_comes_to_a_moment_it_shows_the_same(copies_everywhere: None, ranks: tuple[int, ...]) -> None:
     folder = record(*ranks)
     chance = random.Random(1)
-    session = Session(folder)
-    session.start()
-    try:
-        assert session.wait_for_end()
-        wait_until(session.begin_replay, what="a run that has ended")
-        replay = session.replay
-        assert replay is not None
+    with replayed(Session(folder)) as (session, replay):
         for share in (-0.3, -0.3, 0.5, *(chance.uniform(-0.7, 0.6) for _ in range(5))):
             replay.seek(share)
             expected = first_time(folder, replay.position)
@@ -142,8 +148,6 @@ def test_whichever_way_one_comes_to_a_moment_it_shows_the_same(copies_everywhere
                     return shown(session.state, session.engine) == expected
 
             wait_until(arrived, what=f"{replay.position - replay.start} s")
-    finally:
-        session.stop()
 
 
 def test_a_step_back_diagnoses_only_what_lies_behind_the_last_copy(copies_everywhere: None) -> None:
@@ -221,15 +225,7 @@ def test_an_engine_that_cannot_be_copied_is_fed_from_the_first_record_on(copies_
             self.thing = lambda: None
 
     folder = record(None)
-    session = Session(folder, renew=Odd)
-    session.start()
-    try:
-        assert session.wait_for_end()
-        wait_until(session.begin_replay, what="a run that has ended")
-        replay = session.replay
-        assert replay is not None
+    with replayed(Session(folder, renew=Odd)) as (session, replay):
         replay.seek(-0.5)
         expected = first_time(folder, replay.position)
         wait_until(lambda: shown(session.state, session.engine) == expected)
-    finally:
-        session.stop()

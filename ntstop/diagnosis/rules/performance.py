@@ -178,8 +178,13 @@ class InputRule(Rule):
         finding = self._findings.get(name)
         if told is not None:
             before, since = told
-            claim = self._input_claim(before, since) if name == "input-bound" else _copies_claim(before, since)
-            severity = self._severity(before, since) if name == "input-bound" else "warning"
+            severity: Severity = "warning"
+            if name == "input-bound":
+                crowd = self._crowded(before, since)
+                claim = self._input_claim(before, since, crowd)
+                severity = self._severity(since, crowd)
+            else:
+                claim = _copies_claim(before, since)
             if finding is None:
                 where = "data" if name == "input-bound" else "transfer"
                 self._findings[name] = self._open(name, claim, severity, where, since)
@@ -208,9 +213,9 @@ class InputRule(Rule):
             finding.resolve(x, "info")
             self.context.book.changed()
 
-    def _severity(self, before: Pace | None, since: Pace) -> Severity:
+    def _severity(self, since: Pace, crowd: Evidence | None) -> Severity:
         short = since.phases["data"] < self.context.value(FETCH)
-        return "info" if short or self._saturated() or self._crowded(before, since) is not None else "warning"
+        return "info" if short or self._saturated() or crowd is not None else "warning"
 
     def _crowded(self, before: Pace | None, since: Pace) -> Evidence | None:
         """Others may have slowed the loader down, unless it was quick beside the same others."""
@@ -220,7 +225,7 @@ class InputRule(Rule):
     def _saturated(self) -> bool:
         return any(len(seen) >= 5 and np.median(list(seen)[-10:]) >= SATURATED for seen in self._busy.values())
 
-    def _input_claim(self, before: Pace | None, since: Pace) -> Claim:
+    def _input_claim(self, before: Pace | None, since: Pace, crowd: Evidence | None) -> Claim:
         share, fetch = since.share("data"), since.phases["data"]
         was = f", {before.share('data'):.0%} before step {since.x0:,}" if before else ", from the first steps on"
         host, workers = self._host, self._workers()
@@ -259,7 +264,6 @@ class InputRule(Rule):
         elif host is not None and host.process_cpu is not None:
             text = f"the process keeps {host.process_cpu:.1f} cores busy"
             evidence.append(Evidence(text, "process_cpu", since.x1, host.process_cpu, "cores"))
-        crowd = self._crowded(before, since)
         if crowd is not None:
             evidence.append(crowd)
         slower = slower_loading(workers, before.phases.get("data") if before else None, fetch, since.x0)

@@ -4,7 +4,7 @@ A *frame* (`frames`) carries a batch of *records* (`records`); numbers inside re
 (`columns`). The file, the socket and a pipe carry the same frames, so live, late attach and replay are one code path.
 """
 
-from .columns import Column, pack, unpack
+from .columns import ITEM_SIZES, Column, pack, unpack
 from .frames import (
     HEADER_SIZE,
     MAGIC,
@@ -42,6 +42,7 @@ from .scalars import in_blocks, rows_of
 
 __all__ = [
     "HEADER_SIZE",
+    "ITEM_SIZES",
     "MAGIC",
     "MAX_PAYLOAD",
     "PROTOCOL",

@@ -15,6 +15,8 @@ import msgspec
 
 Kind = Literal["f4", "f8", "i4", "i8", "u1"]
 
+ITEM_SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "u1": 1}
+"""Bytes of an item of each kind."""
 _TYPECODE = {"f4": "f", "f8": "d", "i4": "i", "i8": "q", "u1": "B"}
 _LITTLE = sys.byteorder == "little"
 
@@ -31,7 +33,7 @@ class Column(msgspec.Struct, array_like=True, frozen=True, gc=False):
     present: bytes = b""
 
     def __len__(self) -> int:
-        return len(self.data) // array.array(_TYPECODE[self.kind]).itemsize
+        return len(self.data) // ITEM_SIZES[self.kind]
 
 
 def pack(kind: Kind, values: Sequence[float | int | None]) -> Column | None:
