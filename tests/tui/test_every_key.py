@@ -88,6 +88,8 @@ ELSEWHERE = {
 }
 NOTHING = 8
 """Looks after which a key that is bound to nothing has done nothing."""
+A_TICK = 40
+"""Looks that last longer than the 0.25 s after which the app looks again: what it draws only then has been drawn."""
 OF_A_REPLAY = ("left_square_bracket", "right_square_bracket", "less_than_sign", "greater_than_sign")
 SIZE = (120, 28)
 """Of a terminal too low for all rows, so that they scroll."""
@@ -169,10 +171,10 @@ def is_looking(shown: object) -> bool:
     return isinstance(shown, RunsScreen) and len(shown.rows.rows) < 2
 
 
-async def settled(screen: Screen) -> None:
-    """Wait until all is drawn: a while without a change."""
+async def settled(screen: Screen, looks: int = NOTHING) -> None:
+    """Wait until all is drawn: so many looks without a change."""
     before, quiet = state(screen), 0
-    while quiet < NOTHING:
+    while quiet < looks:
         await asyncio.sleep(0.01)
         now = state(screen)
         before, quiet = now, quiet + 1 if now == before else 0
@@ -213,6 +215,7 @@ async def test_every_key_does_something_where_its_list_acts(
                 await go_to(screen, PLACES[name])
                 there = name, where(screen)
             if key is None:
+                await settled(screen, A_TICK)
                 assert not await press(screen, "f12", NOTHING), f"{name}: the screen changes without a key"
                 continue
             for earlier in BEFORE.get((name, key.key), "").split():
