@@ -215,6 +215,7 @@ async def test_every_key_does_something_where_its_list_acts(
                 await go_to(screen, PLACES[name])
                 there = name, where(screen)
             if key is None:
+                screen.app.clear_notifications()  # They go by themselves after seconds.
                 await settled(screen, A_TICK)
                 assert not await press(screen, "f12", NOTHING), f"{name}: the screen changes without a key"
                 continue

@@ -89,6 +89,7 @@ class LinesPane(Pane):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.lines = LineRows()
+        self._note = ""
 
     def body(self) -> ComposeResult:
         """The lines."""
@@ -96,11 +97,18 @@ class LinesPane(Pane):
 
     def set_entries(self, entries: Sequence[Entry], note: str = "") -> None:
         """Show these lines; the title says where in them one is, when not all are to be seen."""
-        self.lines.entries = entries
+        self.lines.entries, self._note = entries, note
+        self._show()
+
+    def on_resize(self) -> None:
+        """Other lines are to be seen than before, and the title says so."""
+        self.call_after_refresh(self._show)
+
+    def _show(self) -> None:
         self.lines.redraw()
         hidden = self.lines.total > self.lines.size.height > 0
         last = min(self.lines.top + self.lines.size.height, self.lines.total)
-        self.head([value(f"{self.lines.top + 1}-{last} of {self.lines.total}", Ink.TEXT)] if hidden else [], note)
+        self.head([value(f"{self.lines.top + 1}-{last} of {self.lines.total}", Ink.TEXT)] if hidden else [], self._note)
 
     def wheel(self, notches: int) -> None:
         """Up or down."""
