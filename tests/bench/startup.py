@@ -19,6 +19,8 @@ import termios
 import time
 from pathlib import Path
 
+from tests.bench.viewer import compile_packages
+
 NTSTOP = str(Path(sys.executable).parent / "ntstop")
 _PATIENCE = 20.0
 """Seconds after which a paint is given up."""
@@ -64,6 +66,7 @@ def main() -> None:
     parser.add_argument("--text", help="what the screen shows of the run; default: its id")
     parser.add_argument("--repeat", type=int, default=10)
     options = parser.parse_args()
+    compile_packages()
     python = sys.executable
     report("python -c pass", [seconds([python, "-c", "pass"]) for _ in range(options.repeat)])
     report("import click", [seconds([python, "-c", "import click"]) for _ in range(options.repeat)])

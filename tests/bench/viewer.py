@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import fcntl
+import functools
 import os
 import pty
 import select
@@ -16,6 +18,9 @@ from pathlib import Path
 
 import psutil
 
+import ntstop
+import ntstop_probe
+
 SIZE = (40, 120)
 """Rows and columns."""
 PAINTED = b"step time"
@@ -24,10 +29,19 @@ QUIET = 0.03
 """Seconds without a byte after which a paint is whole."""
 
 
+@functools.cache
+def compile_packages() -> None:
+    """Compile both packages, as pip does at an installation: an editable one may have no bytecode, and Python may be
+    told to write none."""
+    for package in (ntstop, ntstop_probe):
+        compileall.compile_dir(Path(str(package.__file__)).parent, quiet=1)
+
+
 class Viewer:
     """`ntstop RUN` in a pseudo-terminal, or another `command`."""
 
     def __init__(self, run: str = "", command: Sequence[str] = (), size: tuple[int, int] = SIZE) -> None:
+        compile_packages()
         words = list(command) or [str(Path(sys.executable).with_name("ntstop")), run]
         self.started = time.monotonic()
         self.pid, self.master = pty.fork()
