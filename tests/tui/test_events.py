@@ -1,0 +1,57 @@
+"""The events of a run: each once, in few words, all of the chosen one below, and chosen by the cursor."""
+
+from __future__ import annotations
+
+from ntstop.tui.widgets.events import EventsPane, event_text
+from ntstop_probe.wire import Event, Record
+from tests.tui import feed
+from tests.tui.opened import opened
+
+SAVED = "/data/runs/a-rather-long-name-of-a-folder-in-which-all-is-kept/checkpoint-000100/model.pt"
+
+
+def with_events(*events: Event) -> list[Record]:
+    """A training of 400 steps in which these have happened."""
+    return [*feed.training(400), *events]
+
+
+async def test_a_checkpoint_that_was_seen_and_told_of_is_one_event_and_said_whole_below() -> None:
+    seen = Event(30.0, "checkpoint", SAVED, 99, 100, 0.25, {"by": "torch.save"})
+    told = Event(30.1, "checkpoint", SAVED, 99, 100)
+    async with opened(with_events(seen, told), (120, 40)) as screen:
+        await screen.go("8")
+        await screen.shows("checkpoint", "250 ms")
+        events = screen.shown.query_one(EventsPane)
+        assert [row.event.kind for row in events.rows] == ["checkpoint"]
+        # On two lines, the end of the path whole.
+        await screen.shows("/data/runs/a-rather-long-name", "checkpoint-000100/model.pt")
+
+
+async def test_the_cursor_takes_the_choice_along_to_what_had_happened_by_then() -> None:
+    happened = [Event(step * 0.3, "checkpoint", f"/c/{step}.pt", step, step) for step in (100, 200, 300)]
+    async with opened(with_events(*happened)) as screen:
+        await screen.go("8")
+        events = screen.shown.query_one(EventsPane)
+        await screen.until(lambda: len(events.rows) == 3, "three events")
+        screen.app.workspace.view.show(250)
+        await screen.until(lambda: events.chosen is not None and events.chosen.step == 200, "the one before the cursor")
+        events.focus()
+        await screen.pilot.press("up", "enter")
+        assert screen.app.workspace.view.cursor == 300
+        await screen.until(lambda: events.chosen is not None and events.chosen.step == 300, "the one that was chosen")
+
+
+async def test_a_run_ends_with_its_last_step_not_with_the_one_that_never_was() -> None:
+    async with opened(with_events(Event(121.0, "exit", "", 400, data={"code": 0}))) as screen:
+        await screen.go("8")
+        events = screen.shown.query_one(EventsPane)
+        await screen.until(lambda: len(events.rows) == 1, "the end")
+        assert events.rows[0].step == 399
+
+
+def test_of_the_intervals_only_what_has_changed_is_told() -> None:
+    first = Event(1.0, "sampling", "long words", data={"tier": "full", "layers": 16, "ratio": 64, "timing": 1})
+    second = Event(2.0, "sampling", "long words", data={"tier": "no layers", "layers": None, "ratio": 64, "timing": 2})
+    assert event_text(first) == "layers 1/16, update ratio 1/64"
+    assert event_text(second, first) == "no layers, timing 1/2"
+    assert event_text(first, first) == "long words"
