@@ -101,6 +101,8 @@ class Session:
         self.renew: Callable[[], Diagnosis] = renew or (Engine if engine is None else type(engine))
         self._engine: Diagnosis = self.renew() if engine is None else engine
         self.path, self._source = _open(target)
+        self.is_removed = False
+        """Whether the run's folder, which was there, is there no more: what was read of it is all there is."""
         self.zoom = Zoom(self.path if isinstance(self._source, RunSource) else None, self._touch)
         """Looks at curves and layers as finely as the recording has them. Under `lock`, as all else."""
         self._heard = Heard() if isinstance(self._source, RelaySource) else None
@@ -162,6 +164,11 @@ class Session:
         return (self.entry.id if self.entry is not None else self.state.run) or None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether nothing more can come of the run, nor is it played again."""
+        return self.replay is None and self.entry is not None and self.entry.state in runs.ENDED
+
+    @property
     def is_log(self) -> bool:
         """Whether what is read is the log of another tool."""
         return isinstance(self._source, LogSource | TextSource)
@@ -210,7 +217,7 @@ class Session:
     def begin_replay(self) -> bool:
         """From now on the run is played: `replay` says how. False where it has not ended, or is not in a folder."""
         entry = self.entry
-        has_ended = entry is not None and not entry.active and bool(entry.processes)
+        has_ended = entry is not None and not entry.active and bool(entry.processes) and not self.is_removed
         if self.replay is None and isinstance(self._source, RunSource) and entry is not None and has_ended:
             self.replay = ReplaySource(entry)
             self.replay.anchor = lambda moment: self._past.anchor(moment)
@@ -344,7 +351,11 @@ class Session:
             entry = self._find_evidence(seconds)
         except SourceError:
             self._evidence_at = now + _EVIDENCE_EVERY
+            if self.path is not None and self.entry is not None and not self.is_removed:
+                self.is_removed = not self.path.exists()
+                self.version += 1
             return
+        self.is_removed = False
         self._evidence_took += time.perf_counter() - begin
         if entry is None and self._watch is not None:
             return

@@ -117,7 +117,12 @@ def render(target: str, session: Session, style: str) -> str:
 
 def _markdown(found: Report, session: Session) -> str:
     cards = [
-        card.markdown(finding, reproduction_of(session.engine, finding), session.kept.note(finding.id))
+        card.markdown(
+            finding,
+            reproduction_of(session.engine, finding),
+            session.kept.note(finding.id),
+            has_ended=session.has_ended,
+        )
         for finding in session.findings
     ]
     # Made for a file, but printed: names of phases, layers and files come from the job. One line at a time, because

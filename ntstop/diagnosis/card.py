@@ -56,14 +56,15 @@ def followers(finding: Finding) -> list[tuple[Finding, str]]:
     return lines
 
 
-def title(finding: Finding) -> str:
-    """Severity, kind, where and since when."""
+def title(finding: Finding, *, has_ended: bool = False) -> str:
+    """Severity, kind, where and since when. `has_ended`: nothing more comes of the run, so nothing is open in it."""
     where = f" in {finding.where}" if finding.where else ""
     rank = f", rank {finding.rank}" if finding.rank is not None else ""
     steps = f"step {finding.first_step:,}"
     if finding.last_step > finding.first_step:
         steps += f" to {finding.last_step:,}"
-    return f"{severity_word(finding.severity)}: {finding.kind}{where}{rank} ({steps}, {finding.status})"
+    status = "the end" if has_ended and finding.status == "open" else finding.status
+    return f"{severity_word(finding.severity)}: {finding.kind}{where}{rank} ({steps}, {status})"
 
 
 def acknowledged(note: str) -> str:
@@ -76,12 +77,12 @@ def evidence_line(item: Evidence) -> str:
     return item.text if item.basis == "measured" else f"{item.text} ({item.basis})"
 
 
-def markdown(finding: Finding, how: Reproduction, note: str | None = None) -> str:
+def markdown(finding: Finding, how: Reproduction, note: str | None = None, *, has_ended: bool = False) -> str:
     """The card as a Markdown section. `note`: what somebody has said who acknowledged it; None: nobody has.
 
     Names come from the job, and what is pasted into an issue must not become markup there.
     """
-    parts = [f"## {literal(title(finding))}{'' if how.repeatable else ' · *unreproducible*'}", ""]
+    parts = [f"## {literal(title(finding, has_ended=has_ended))}{'' if how.repeatable else ' · *unreproducible*'}", ""]
     if note is not None:
         parts += [f"> {literal(acknowledged(note))}", ""]
     for name, lines in fields(finding, how):

@@ -20,6 +20,8 @@ from .tail import Tail, read_tail
 ACTIVE: tuple[State, ...] = ("live", "stopped", "waiting")
 """States of a process that is there, the strongest first."""
 _ENDED: tuple[State, ...] = ("failed", "died", "stale", "finished")
+ENDED: tuple[State, ...] = ("failed", "died", "finished")
+"""States of one from which nothing more comes."""
 _LISTED = 5
 _END = 65_536
 """Bytes read at the end of a recording."""

@@ -238,10 +238,30 @@ FINDINGS_SCREEN: list[BindingType] = [
     key("f", "family", "family", "show one family of findings after the other", show=True, name="family"),
 ]
 
+_as_without: list[BindingType] = [
+    key("question_mark", "app.help", "help", "this help", show=True, display="?"),
+    key("p", "app.picture", "", "save what is to be seen as SVG and text in the current folder"),
+    *(
+        key(
+            entry.key,
+            f"app.go('{entry.name}')",
+            "screens" if entry is SCREENS[0] else "",
+            "leave, and look at that screen" if entry is SCREENS[0] else "",
+            show=entry is SCREENS[0],
+            display=f"{entry.key}-{SCREENS[-1].key}" if entry is SCREENS[0] else None,
+        )
+        for entry in SCREENS
+    ),
+]
+"""What acts under a dialog in which nobody types, as it does without one."""
+
 CARD: list[BindingType] = [
     key("a", "acknowledge", "acknowledge", "acknowledge the finding, with a note", show=True),
     key("enter", "curves", "curves", "the curves at the step where it began", show=True),
+    key("n", "another(1)", "findings", "the card of the next finding, of the previous one", show=True, display="nN"),
+    key("N", "another(-1)", "", ""),
     key("escape,q", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    *_as_without,
 ]
 
 NOTE: list[BindingType] = [
@@ -267,8 +287,9 @@ RUNS: list[BindingType] = [
     key("enter", "switch", "look", "look at this run", show=True),
     key("o", "overlay", "overlay", "lay this run over those that are shown, or no longer", show=True),
     key("escape,q,R", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    *_as_without,
 ]
 
 LAYER_OUT: list[BindingType] = [
-    key("escape,q,enter", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("escape,q,enter,question_mark", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
 ]

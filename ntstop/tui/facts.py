@@ -27,6 +27,7 @@ GLYPHS = {
     "failed": ("✖", "x", Ink.CRITICAL),
     "died": ("✖", "x", Ink.CRITICAL),
     "stale": ("◌", "?", Ink.WARNING),
+    "removed": ("✖", "x", Ink.WARNING),
     "growing": ("●", "*", Ink.GOOD),
     "quiet": ("◌", "o", Ink.DIM),
     "paused": ("‖", "=", Ink.WARNING),
@@ -176,6 +177,8 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
     hello = process.hello if process else None
     beat = process.heartbeat if process else None
     state = entry.state if entry else _state_of(process, is_in_folder=session.path is not None)
+    if session.is_removed and not session.status.live:
+        state = "removed"
     has_steps = process is not None and process.steps > 0
     loss = process.series.get("loss") if process else None
     return Facts(
@@ -246,6 +249,8 @@ def _problem(session: Session, process: ProcessState | None) -> str:
     status = session.status
     if session.error or status.newer is not None:
         return session.error or newer_protocol(status.newer or 0)
+    if session.is_removed:
+        return "its folder is gone"
     probe = process.heartbeat.probe if process and process.heartbeat else None
     if probe and probe.unrecorded:
         return f"{_counted(probe.unrecorded, 'frame')} not on disk"

@@ -186,6 +186,7 @@ def state(screen: Screen) -> Hashable:
     if isinstance(app.screen, RunsScreen):
         # Runs grow older by themselves.
         text = f"{app.screen.rows.place} of {len(app.screen.rows.rows)}, {len(app.workspace.runs)} shown"
+        text += f", {[note.message for note in app._notifications]}"
     return text, id(app.screen), id(app.screen.focused), app.theme, app.workspace.view.key
 
 

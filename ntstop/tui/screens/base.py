@@ -13,7 +13,6 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
 
-from ...diagnosis.report import reproduction_of
 from ...sources.evidence import is_here
 from .. import bindings
 from ..facts import Facts, facts_of, status_parts, tiny_lines, waiting_lines
@@ -100,6 +99,7 @@ class RunScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """What has happened since, on another screen or to the terminal, is drawn at once."""
+        self.query_one(Hints).redraw()
         self._fit(*self.app.size)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -291,11 +291,8 @@ class RunScreen(Screen[None]):
 
     def action_card(self) -> None:
         """Open the card of the chosen finding."""
-        finding = self.workspace.finding
-        if finding is not None:
-            with self.workspace.session.lock:
-                how = reproduction_of(self.workspace.session.engine, finding)
-            self.app.push_screen(CardScreen(finding, how, self.workspace.session.kept))
+        if (finding := self.workspace.finding) is not None:
+            self.app.push_screen(CardScreen(self.workspace, finding))
 
     def action_dump(self) -> None:
         """Show the stacks of the first rank, where it runs on this host."""

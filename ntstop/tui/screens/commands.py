@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.dom import DOMNode
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Input
 
 from ...text import cell_width, clip
@@ -21,6 +21,7 @@ from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..widgets.chart import PictureWidget
 from ..widgets.pane import is_ascii, plain_if
+from .dialog import Dialog
 
 NAME = 20
 """Cells of the names."""
@@ -99,7 +100,7 @@ class CommandRows(PictureWidget):
             self.app.simulate_key("enter")
 
 
-class CommandsScreen(ModalScreen[Command | None]):
+class CommandsScreen(Dialog[Command | None]):
     """Type words, choose, enter: gives the command back, or None."""
 
     AUTO_FOCUS = "Input"

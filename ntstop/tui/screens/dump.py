@@ -8,15 +8,15 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ...dump import Dump, dump
 from ...text import safe
 from .. import bindings
+from .dialog import Dialog
 
 
-class DumpScreen(ModalScreen[None]):
+class DumpScreen(Dialog[None]):
     """Drawn over the screen of the run; reading is done in a thread of its own."""
 
     AUTO_FOCUS = "#dialog"

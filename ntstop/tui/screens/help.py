@@ -8,11 +8,12 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Static
 
 from .. import bindings
 from ..keymap import key_label
+from .dialog import Dialog
 
 
 @runtime_checkable
@@ -26,7 +27,7 @@ class Helpable(Protocol):
 Keys = list[tuple[str, str]]
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Drawn over the screen it explains."""
 
     AUTO_FOCUS = "#dialog"

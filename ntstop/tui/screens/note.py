@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ...diagnosis.finding import Finding
 from ...text import count, safe
 from ...viewer_state import LONGEST_NOTE, StateError, ViewerState
 from .. import bindings
+from .dialog import Dialog
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def mark(step: int, kept: ViewerState) -> Subject:
     )
 
 
-class NoteScreen(ModalScreen[None]):
+class NoteScreen(Dialog[None]):
     """Asks what there is to say; the answer is kept, or what was said before is dropped."""
 
     AUTO_FOCUS = "Input"

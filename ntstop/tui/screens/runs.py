@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from ...runlist import CELLS, Listed, RunList
 from ...sources.base import SourceError
@@ -27,6 +26,7 @@ from ..widgets.chart import PictureWidget
 from ..widgets.findings import INKS, WORDS
 from ..widgets.pane import is_ascii
 from ..workspace import Workspace
+from .dialog import Dialog
 
 _LOOK = 0.5
 """Seconds between two looks at the list."""
@@ -118,7 +118,7 @@ class RunRows(PictureWidget):
                 self.app.simulate_key("enter")
 
 
-class RunsScreen(ModalScreen[None]):
+class RunsScreen(Dialog[None]):
     """Drawn over the screen; it is live while it is open."""
 
     BINDINGS: ClassVar = bindings.RUNS

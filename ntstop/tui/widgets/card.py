@@ -13,9 +13,11 @@ from ..workspace import Look, Workspace
 from .lines import Entry, LinesPane
 
 
-def card_entries(finding: Finding, how: Reproduction, note: str | None = None) -> list[Entry]:
+def card_entries(
+    finding: Finding, how: Reproduction, note: str | None = None, *, has_ended: bool = False
+) -> list[Entry]:
     """The title, what was said by who acknowledged it, then field by field."""
-    entries = [Entry("finding", card.title(finding), Ink.STRONG)]
+    entries = [Entry("finding", card.title(finding, has_ended=has_ended), Ink.STRONG)]
     if note is not None:
         entries.append(Entry("", card.acknowledged(note)))
     for heading, lines in card.fields_on_screen(finding, how):
@@ -46,7 +48,8 @@ class CardPane(LinesPane):
         if finding.id != self.shown:
             self.shown, self.lines.top = finding.id, 0
         note = workspace.notes.get(finding.id) if workspace is not None else None
-        self.entries = card_entries(finding, reproduction_of(look.session.engine, finding), note)
+        how = reproduction_of(look.session.engine, finding)
+        self.entries = card_entries(finding, how, note, has_ended=look.session.has_ended)
 
     def present(self) -> None:
         """Show it."""

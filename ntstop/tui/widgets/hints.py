@@ -68,14 +68,18 @@ class Hints(PictureWidget):
     hints: list[tuple[int, Hint]] = []  # noqa: RUF012 - replaced, never changed
 
     def draw(self, width: int, height: int) -> Picture:
-        """From the bindings that are marked to be shown: first what only this screen can do, then what all can."""
+        """From the bindings that are marked to be shown: first what only this screen can do, then what all can.
+
+        Of what lies over the screen, where something does: nothing else can be pressed.
+        """
         own: dict[str, Hint] = {}
         first: dict[str, Hint] = {}
         last: dict[str, Hint] = {}
-        for active in self.screen.active_bindings.values():
+        for active in self.app.screen.active_bindings.values():
             binding = active.binding
             if binding.show and binding.description:
-                side = last if active.node is self.app else first if binding.action in _COMMON else own
+                is_common = binding.action in _COMMON and self.app.screen is self.screen
+                side = last if active.node is self.app else first if is_common else own
                 shown = binding.key_display or binding.key
                 side.setdefault(binding.action, Hint(shown, binding.description, binding.key))
         self.hints = placed([*own.values(), *first.values()], list(last.values())[::-1], width)
