@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from textual import events
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.screen import Screen
@@ -119,6 +120,11 @@ class NtstopApp(App[int], inherit_bindings=False):
     def pop_screen(self) -> AwaitComplete:
         """Take away what lies over the screen of the run, never that screen itself: two keys may each ask for it."""
         return AwaitComplete() if isinstance(self.screen, RunScreen) else super().pop_screen()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Once it is to end, what was typed behind that opens nothing any more: its screens are being taken away."""
+        if not (self._exit and isinstance(event, events.InputEvent)):
+            await super().on_event(event)
 
     def action_leave(self) -> None:
         """Quit the viewer; the job is not touched."""

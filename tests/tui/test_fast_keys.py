@@ -51,3 +51,12 @@ async def test_enter_twice_at_once_keeps_a_note_once_and_leaves_the_run_on_the_s
         pressed_at_once(screen, "enter enter enter")
         await screen.shows("ACK", "x · ")
         assert len(screen.app.screen_stack) == 2
+
+
+@pytest.mark.parametrize("keys", ["q enter 2 R", "q 8", "q ? 1 a", "2 q", "enter ctrl+c", "enter a ctrl+c"])
+async def test_keys_around_the_one_that_leaves_do_not_break_what_is_being_taken_away(keys: str) -> None:
+    async with opened(feed.training(400, nan_from=300)) as screen:
+        await screen.shows("CRIT")
+        pressed_at_once(screen, keys)
+        await screen.until(lambda: not screen.app.is_running, "it has ended")
+        assert screen.app.return_code == 0
