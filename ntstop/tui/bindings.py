@@ -222,7 +222,22 @@ FINDINGS: list[BindingType] = [
     key("down", "screen.finding(1)", "", "", name="down"),
 ]
 
+LAYER_CURVES: list[BindingType] = [
+    key("up", "screen.choose(-1)", "", "another row of the table", display="↑↓", name="up"),
+    key("down", "screen.choose(1)", "", "", name="down"),
+]
+
 LAYERS_SCREEN: list[BindingType] = [
+    key(
+        "enter",
+        "enlarge",
+        "large",
+        "all curves of the chosen layer over the whole screen, or small again",
+        show=True,
+        display="enter",
+        name="enlarge",
+    ),
+    key("escape", "back", "", "small again; then as everywhere", display="esc", name="back"),
     key("o", "fold", "fold", "one row a layer, a module, or a part of the model", show=True, name="fold"),
 ]
 

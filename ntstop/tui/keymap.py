@@ -56,7 +56,7 @@ _SCREENS = [entry.name for entry in SCREENS]
 CONTEXTS: Mapping[str, Sequence[Sequence[BindingType]]] = {
     "overview": (bindings.OVERVIEW, bindings.LAYERS, bindings.FINDINGS),
     "curves": (bindings.CURVES, bindings.CURVES_PANE),
-    "layers": (bindings.LAYERS_SCREEN, bindings.TABLE, bindings.LAYERS),
+    "layers": (bindings.LAYERS_SCREEN, bindings.TABLE, bindings.LAYERS, bindings.LAYER_CURVES),
     "step": (bindings.STEP_TABLE,),
     "memory": (bindings.LINES,),
     "ranks": (bindings.TABLE,),

@@ -30,6 +30,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "CURVES": ("2",),
     "CURVES_PANE": ("2", "#curves"),
     "LAYERS_SCREEN": ("3",),
+    "LAYER_CURVES": ("3", "#layer-curves"),
     "TABLE": ("3", "#layer-table"),
     "STEP_TABLE": ("4", "#slowest"),
     "FINDINGS_SCREEN": ("7",),
@@ -44,7 +45,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 TOGETHER = (
     ("APP", "RUN", "OVERVIEW", "FINDINGS", "LAYERS"),
-    ("CURVES", "CURVES_PANE", "LAYERS_SCREEN", "TABLE"),
+    ("CURVES", "CURVES_PANE", "LAYERS_SCREEN", "LAYER_CURVES", "TABLE"),
     ("STEP_TABLE", "FINDINGS_SCREEN", "LINES"),
     ("CARD", "NOTE", "RUNS", "COMMANDS", "LAYER_OUT"),
 )
@@ -64,6 +65,7 @@ BEFORE: dict[tuple[str, str], str] = {
     ("CURVES", "escape"): "enter",
     ("CURVES", "P"): "down",
     ("CURVES_PANE", "up"): "down",
+    ("LAYER_CURVES", "up"): "down",
     ("CURVES_PANE", "pageup"): "pagedown",
     ("CURVES_PANE", "home"): "end",
     ("TABLE", "up"): "down",

@@ -8,10 +8,12 @@ import pytest
 from msgspec import structs
 
 from ntstop.session import Session
-from ntstop.text import cell_width
+from ntstop.text import cell_width, number
 from ntstop.tui.app import NtstopApp
 from ntstop.tui.widgets.finding_table import FindingTable
+from ntstop.tui.widgets.layer_curves import LayerCurvesPane
 from ntstop.tui.widgets.layer_table import LayerTable
+from ntstop.tui.widgets.layers import LayersPane
 from ntstop.tui.widgets.slowest import SlowestPane
 from ntstop_probe.wire import Hello, Record
 from tests.tui import feed
@@ -108,7 +110,48 @@ async def test_modules_fold_into_one_row_with_the_norm_of_all(records: list[Reco
 async def test_the_curves_are_those_of_the_chosen_layer(records: list[Record]) -> None:
     async with opened(records, (120, 40)) as screen:
         await screen.go("3", "down", "down")
-        await screen.shows("layer blocks.1.attn.weight")
+        await screen.shows("── blocks.1.attn.weight")
+
+
+async def test_the_title_of_the_curves_tells_what_the_table_tells_at_the_cursor(records: list[Record]) -> None:
+    async with opened(records, (120, 40)) as screen:
+        await screen.go("3", "down")
+        await screen.shows("newest sample", "── blocks.0.mlp.weight")
+        screen.app.workspace.view.show(455)
+        table, curves = screen.shown.query_one(LayerTable), screen.shown.query_one(LayerCurvesPane)
+        await screen.shows("layers step 455")
+        await screen.until(lambda: curves.row is not None and curves.row == table.chosen, "the same row")
+        assert table.chosen is not None
+        assert f"grad {number(table.chosen.ratio)}" in screen.text
+        process = screen.session.state.primary
+        assert process is not None
+        assert table.chosen.ratio == pytest.approx(process.layers["ratio"].column_at(455)[0][1], rel=1e-5)
+
+
+async def test_enter_shows_all_curves_of_a_layer_and_arrows_go_to_the_next(records: list[Record]) -> None:
+    async with opened(records, (120, 40)) as screen:
+        await screen.go("3", "down")
+        await screen.shows("── blocks.0.mlp.weight", "ratio")
+        await screen.pilot.press("enter")
+        await screen.shows("gradient norm", "weight norm", "gradient over weight norm", "update over weight norm")
+        assert not screen.shown.query_one(LayerTable).size
+        await screen.pilot.press("down")
+        await screen.shows("▸ blocks.1.attn.weight", "weight norm")
+        await screen.pilot.press("escape")
+        await screen.until(lambda: screen.shown.focused is screen.shown.query_one(LayerTable), "the table")
+        await screen.shows("▸ blocks.1.attn.weight")
+
+
+async def test_table_and_map_choose_the_same_layer(records: list[Record]) -> None:
+    async with opened(records, (200, 60)) as screen:
+        await screen.go("3", "down", "down")
+        heat, table = screen.shown.query_one(LayersPane), screen.shown.query_one(LayerTable)
+        await screen.until(lambda: heat.heat.row is not None and 2 in heat.heat.layers_at(heat.heat.row), "the row")
+        heat.focus()
+        await screen.pilot.press("down")
+        await screen.until(lambda: table.chosen is not None and table.chosen.layers[0] >= 3, "another layer")
+        assert heat.heat.row is not None and table.chosen is not None
+        assert table.chosen.layers[0] in heat.heat.layers_at(heat.heat.row)
 
 
 async def test_enter_on_a_slow_step_puts_the_cursor_there_on_every_screen(records: list[Record]) -> None:

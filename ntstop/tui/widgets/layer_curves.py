@@ -1,86 +1,177 @@
-"""The curves of the chosen layer: gradient over weight, and update over weight, on one logarithmic axis."""
+"""The curves of the chosen layer: both ratios in one chart, or large each thing that is measured in one of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
 
-from ...run.process import ProcessState
-from ...text import dotted, number
-from ..raster.ink import line
-from ..raster.spec import ChartSpec, Level, Marker, Trace
-from ..view import StepView
+from ...text import count, dotted
+from .. import bindings
+from ..raster.ink import Ink, line
+from ..raster.spec import ChartSpec, Level, Trace
 from ..workspace import Look
 from .chart import Chart
+from .grid import Cell, ChartGrid
+from .layer_table import LayerLine, layer_line, number_text, share_text
 from .layers import HEALTHY
 from .pane import Pane, Value, value
 
-FIELDS = {"ratio": "gradient", "update_ratio": "update"}
-"""What stands in the title of each; both are over the norm of the weight."""
+FIELDS = {"ratio": "grad", "update_ratio": "update"}
+"""The curves of the one chart, with what stands in the title of each; both are over the norm of the weight."""
+NOTE = "over weight norm"
+HEALTHY_BAND = Level(*HEALTHY, label="healthy gradient")
 
 
-def layer_spec(
-    process: ProcessState, view: StepView, columns: int, layers: Sequence[int], markers: Sequence[Marker] = ()
-) -> ChartSpec:
-    """Mean and range over `layers` of both ratios, over the steps."""
-    traces = []
-    for place, (field, label) in enumerate(FIELDS.items()):
-        matrix = process.layers.get(field)
-        if matrix is None or not layers or max(layers) >= matrix.layers:
-            continue
-        window = matrix.window(*view.query, columns)
-        rows = window.mean[list(layers)].astype(np.float64)
-        bad = np.asarray(window.nonfinite)[list(layers)].sum(axis=0)
-        there = np.isfinite(rows).any(axis=0) | (bad > 0)
-        rows, x, bad = rows[:, there], window.x[there], bad[there]
-        if not rows.size:
-            continue
-        filled = np.where(np.isfinite(rows), rows, np.nan)
-        known = np.isfinite(filled).any(axis=0)
-        mean, low, high = (np.full(len(x), np.nan) for _ in range(3))
-        mean[known] = np.nanmean(filled[:, known], axis=0)
-        low[known], high[known] = np.nanmin(filled[:, known], axis=0), np.nanmax(filled[:, known], axis=0)
-        traces.append(Trace(x, mean, low, high, nonfinite=bad.astype(np.int64), label=label, ink=line(2 * place)))
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One chart of the large view: a field of the layers, its title, and what of a row stands there."""
+
+    field: str
+    title: str
+    column: str
+    is_share: bool = False
+
+
+LARGE = (
+    Measured("grad_norm", "gradient norm", "grad_norm"),
+    Measured("param_norm", "weight norm", "param_norm"),
+    Measured("ratio", "gradient over weight norm", "ratio"),
+    Measured("update_ratio", "update over weight norm", "update_ratio"),
+    Measured("grad_zero", "gradient elements that are 0", "zero", is_share=True),
+    Measured("unchanged", "elements left as they were", "unchanged", is_share=True),
+)
+
+
+def layer_trace(look: Look, field: str, columns: int, layers: Sequence[int], label: str, ink: Ink) -> Trace | None:
+    """Mean and range of `field` over `layers`, over the steps; None where it was not measured."""
+    matrix = look.process.layers.get(field)
+    if matrix is None or not layers or max(layers) >= matrix.layers:
+        return None
+    window = look.layers(field, *look.view.query, columns)
+    rows = window.mean[list(layers)].astype(np.float64)
+    bad = np.asarray(window.nonfinite)[list(layers)].sum(axis=0)
+    there = np.isfinite(rows).any(axis=0) | (bad > 0)
+    rows, x, bad, segment = rows[:, there], window.x[there], bad[there], window.segment[there]
+    if not rows.size:
+        return None
+    filled = np.where(np.isfinite(rows), rows, np.nan)
+    known = np.isfinite(filled).any(axis=0)
+    mean, low, high = (np.full(len(x), np.nan) for _ in range(3))
+    mean[known] = np.nanmean(filled[:, known], axis=0)
+    low[known], high[known] = np.nanmin(filled[:, known], axis=0), np.nanmax(filled[:, known], axis=0)
+    return Trace(x, mean, low, high, nonfinite=bad.astype(np.int64), segment=segment, label=label, ink=ink)
+
+
+def layer_spec(look: Look, columns: int, layers: Sequence[int]) -> ChartSpec:
+    """Both ratios over the steps, on a logarithmic axis."""
+    parts = enumerate(FIELDS.items())
+    found = [layer_trace(look, field, columns, layers, label, line(2 * place)) for place, (field, label) in parts]
+    return _chart(look, [trace for trace in found if trace is not None], log=True, levels=(HEALTHY_BAND,))
+
+
+def _chart(look: Look, traces: Sequence[Trace], *, log: bool, levels: tuple[Level, ...] = ()) -> ChartSpec:
     return ChartSpec(
         traces=tuple(traces),
-        x_range=view.window,
-        log=True,
-        levels=(Level(*HEALTHY),) if traces else (),
-        cursor_x=view.cursor,
-        markers=tuple(markers),
+        x_range=look.view.window,
+        log=log,
+        levels=levels if traces else (),
+        cursor_x=look.view.cursor,
+        markers=tuple(look.markers),
+        spans=tuple(look.spans),
         legend=False,
         empty="no statistics of this layer yet",
     )
+
+
+def layer_cell(look: Look, told: Measured, columns: int, layers: Sequence[int], row: LayerLine | None) -> Cell:
+    """One chart of the large view, with the value of the row in its title."""
+    trace = layer_trace(look, told.field, columns, layers, told.title, Ink.LINE_0)
+    traces = [] if trace is None else [_percent(trace) if told.is_share else trace]
+    levels = (replace(HEALTHY_BAND, label="healthy"),) if told.field == "ratio" else ()
+    spec = _chart(look, traces, log=not told.is_share, levels=levels)
+    if told.is_share:
+        spec = replace(spec, y_range=(0.0, 100.0))
+    at = np.nan if row is None else getattr(row, told.column)
+    return Cell(
+        told.title, spec, [value((share_text if told.is_share else number_text)(at))], "%" if told.is_share else ""
+    )
+
+
+def _percent(trace: Trace) -> Trace:
+    low, high = (None if edge is None else edge * 100 for edge in (trace.lo, trace.hi))
+    return replace(trace, y=trace.y * 100, lo=low, hi=high)
 
 
 class LayerCurvesPane(Pane):
     """The chosen layer over the steps."""
 
     NAME = "layer"
-    HELP = "Gradient and update over the weight's norm, of the chosen row; the shaded range is healthy for a gradient."
+    HELP = (
+        "The chosen row over the steps: gradient and update, each over the norm of the weight. The shaded range is "
+        "healthy for a gradient. Large, each thing that is measured has a chart of its own. Several layers in a row "
+        "are a line through their mean and a band around all of them. In the title: the newest sample, or that at the "
+        "cursor."
+    )
+    BINDINGS: ClassVar = bindings.LAYER_CURVES
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.chart = Chart()
+        self.grid = ChartGrid()
         self.spec = ChartSpec()
+        self.cells: list[Cell] = []
+        self.row: LayerLine | None = None
         self.label, self.chosen = "", tuple[int, ...]()
+        self.is_large = False
+        self._step: float | None = None
 
     def body(self) -> ComposeResult:
-        """The chart."""
+        """The chart, or the charts."""
+        self.grid.display = False
         yield self.chart
+        yield self.grid
+
+    @property
+    def dot_columns(self) -> int:
+        """Columns of dots of one chart."""
+        return self.grid.dot_columns(0, self.grid.geometry) if self.is_large else self.chart.dot_columns
+
+    def enlarge(self, is_large: bool) -> None:
+        """One chart, or one for each thing that is measured."""
+        self.is_large = is_large
+        self.chart.display, self.grid.display = not is_large, is_large
 
     def gather(self, look: Look) -> None:
-        """Both ratios in view."""
-        self.spec = layer_spec(look.process, look.view, self.chart.dot_columns or 2, self.chosen, tuple(look.markers))
+        """Both ratios in view, or all there is; and the row as the table has it."""
+        self._step = look.view.cursor
+        self.row = layer_line(look, self.label, self.chosen) if self.chosen else None
+        if self.is_large:
+            there = [told for told in LARGE if told.field in look.process.layers]
+            shape = self.grid.room(len(there))
+            columns = (self.grid.dot_columns(place, shape) or 2 for place in range(len(there)))
+            cells = zip(there, columns, strict=True)
+            self.cells = [layer_cell(look, told, room, self.chosen, self.row) for told, room in cells]
+        else:
+            self.spec = layer_spec(look, self.chart.dot_columns or 2, self.chosen)
 
     def present(self) -> None:
-        """The chart, with the layer's name and the newest values in the title."""
-        self.chart.show(self.spec)
+        """The charts, with the layer's name and its values in the title."""
         told: list[Value] = []
-        for trace in self.spec.traces:
-            known = trace.y[np.isfinite(trace.y)]
-            told.append(value(number(float(known[-1])) if len(known) else "–", key=trace.label, key_ink=trace.ink))
-        self.title_line.label = f"{self.NAME} {dotted(self.label, 26)}".strip()
-        self.head(told, "over weight")
+        note = "" if self._step is None else f"step {count(self._step)}"
+        if self.is_large:
+            self.grid.show(self.cells, self.grid.room(len(self.cells)))
+        else:
+            self.chart.show(self.spec)
+            # The step stands at the axis.
+            note = NOTE
+            ratios = {"ratio": self.row.ratio, "update_ratio": self.row.update_ratio} if self.row else {}
+            inks = {trace.label: trace.ink for trace in self.spec.traces}
+            for field, at in ratios.items():
+                if (label := FIELDS[field]) in inks:
+                    told.append(value(number_text(at), key=label, key_ink=inks[label]))
+        self.title_line.label = dotted(self.label, 26) or self.NAME
+        self.head(told, note)

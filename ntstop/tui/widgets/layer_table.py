@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from textual.message import Message
 
-from ...run.process import ProcessState
 from ...text import count, number, percent
 from .. import bindings
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
-from ..view import StepView
 from ..workspace import Look
 from .layers import HEALTHY
 from .pane import value
@@ -56,9 +54,30 @@ def folded(names: Sequence[str], how: str) -> dict[str, list[int]]:
     return groups
 
 
-def layer_lines(process: ProcessState, view: StepView, how: str = "layers") -> list[LayerLine]:
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """All layers at one step, and what the schema says of them."""
+
+    fields: dict[str, NDArray[np.float32]]
+    bad: NDArray[np.bool_]
+    frozen: Sequence[bool]
+    numel: Sequence[int]
+
+
+def layer_lines(look: Look, how: str = "layers") -> list[LayerLine]:
     """A line for each layer or module, at the cursor or at the newest sample."""
-    names = process.layer_names
+    columns = _columns(look)
+    return [_line(label, layers, columns) for label, layers in folded(look.process.layer_names, how).items()]
+
+
+def layer_line(look: Look, label: str, layers: Sequence[int]) -> LayerLine | None:
+    """The line of some layers alone; None where they are not of this run."""
+    return _line(label, layers, _columns(look)) if max(layers) < len(look.process.layer_names) else None
+
+
+def _columns(look: Look) -> _Columns:
+    process, view = look.process, look.view
+    names, schema = process.layer_names, process.schema
     step = view.shown_last if view.cursor is None else view.cursor
     fields: dict[str, NDArray[np.float32]] = {}
     bad = np.zeros(len(names), bool)
@@ -67,35 +86,28 @@ def layer_lines(process: ProcessState, view: StepView, how: str = "layers") -> l
         if matrix is None or matrix.layers != len(names):
             fields[field] = np.full(len(names), np.nan, np.float32)
             continue
-        fields[field], nonfinite = matrix.column_at(step)
+        fields[field], nonfinite = look.layers_at(field, step)
         bad |= nonfinite
-    schema = process.schema
-    frozen = list(schema.frozen) if schema is not None and len(schema.frozen) == len(names) else [False] * len(names)
-    numel = list(schema.numel) if schema is not None and len(schema.numel) == len(names) else [0] * len(names)
-    return [_line(label, layers, fields, bad, frozen, numel) for label, layers in folded(names, how).items()]
+    frozen = schema.frozen if schema is not None and len(schema.frozen) == len(names) else [False] * len(names)
+    numel = schema.numel if schema is not None and len(schema.numel) == len(names) else [0] * len(names)
+    return _Columns(fields, bad, frozen, numel)
 
 
-def _line(
-    label: str,
-    layers: list[int],
-    fields: dict[str, NDArray[np.float32]],
-    bad: NDArray[np.bool_],
-    frozen: list[bool],
-    numel: list[int],
-) -> LayerLine:
-    gradient, parameter = _norm(fields["grad_norm"][layers]), _norm(fields["param_norm"][layers])
+def _line(label: str, layers: Sequence[int], columns: _Columns) -> LayerLine:
+    of, fields = list(layers), columns.fields
+    gradient, parameter = _norm(fields["grad_norm"][of]), _norm(fields["param_norm"][of])
     return LayerLine(
         name=label,
         layers=tuple(layers),
         grad_norm=gradient,
         param_norm=parameter,
         ratio=gradient / parameter if parameter > 0 else np.nan,
-        update_ratio=_mean(fields["update_ratio"][layers]),
-        zero=_mean(fields["grad_zero"][layers]),
-        unchanged=_mean(fields["unchanged"][layers]),
-        nonfinite=bool(bad[layers].any()),
-        frozen=all(frozen[index] for index in layers),
-        numel=sum(numel[index] for index in layers),
+        update_ratio=_mean(fields["update_ratio"][of]),
+        zero=_mean(fields["grad_zero"][of]),
+        unchanged=_mean(fields["unchanged"][of]),
+        nonfinite=bool(columns.bad[of].any()),
+        frozen=all(columns.frozen[index] for index in layers),
+        numel=sum(columns.numel[index] for index in layers),
     )
 
 
@@ -114,9 +126,10 @@ class LayerTable(TablePane[LayerLine]):
 
     NAME = "layers"
     HELP = (
-        "At the cursor, or at the newest sample. ratio: gradient over parameter norm, healthy from 1e-3 to 1e-2. "
-        "update: what a step changes, over the norm. zero: share of gradient elements that are exactly 0. same: share "
-        "of elements that the update left as they were. Several layers in a row: root of the sum of squares."
+        "At the cursor or the newest sample. ratio: norm of the gradient over that of the weight, healthy from 1e-3 "
+        "to 1e-2. update: what a step changes, over the norm of the weight. zero: share of gradient elements that are "
+        "exactly 0. same: share of elements that the update left as they were. Several layers in a row: the root of "
+        "the sum of squares of norms, the mean of the rest."
     )
     BINDINGS: ClassVar = bindings.TABLE
     COLUMNS = (
@@ -144,6 +157,13 @@ class LayerTable(TablePane[LayerLine]):
         self.found: Sequence[LayerLine] = ()
         self.empty = "no layer statistics yet"
         self._told: tuple[int, ...] | None = None
+        self._step: float | None = None
+
+    def choose_layer(self, layer: int) -> None:
+        """Choose the row that stands for this layer."""
+        place = next((place for place, row in enumerate(self.rows) if layer in row.layers), None)
+        if place is not None:
+            self.choose(place)
 
     def fold(self) -> None:
         """The next way to group."""
@@ -151,12 +171,14 @@ class LayerTable(TablePane[LayerLine]):
 
     def gather(self, look: Look) -> None:
         """A line for each row."""
-        self.found = layer_lines(look.process, look.view, self.how)
+        self.found = layer_lines(look, self.how)
+        self._step = look.view.cursor
 
     def present(self) -> None:
         """The table; the first time, the curves learn whose they are."""
         self.set_rows(self.found)
-        self.head([value(count(len(self.found)))] if self.found else [], "" if self.how == FOLDS[0] else self.how)
+        note = "newest sample" if self._step is None else f"step {count(self._step)}"
+        self.head([value(f"{count(len(self.found))} {self.how}")] if self.found else [], note if self.found else "")
         self._tell()
 
     def chosen_changed(self) -> None:
@@ -174,22 +196,24 @@ class LayerTable(TablePane[LayerLine]):
         low, high = HEALTHY
         if row.nonfinite:
             judged = Ink.NONFINITE
-        elif not row.ratio > 0:
+        elif np.isnan(row.ratio):
             judged = Ink.DIM
+        elif row.ratio == 0:
+            judged = Ink.DIM if row.frozen else Ink.WARNING
         else:
             judged = Ink.HEAT_LOW_2 if row.ratio < low / 10 else Ink.HEAT_HIGH_2 if row.ratio > high * 10 else Ink.TEXT
         return (
             Cell(row.name, Ink.DIM if row.frozen else Ink.TEXT),
             Cell(_numel(row.numel), Ink.DIM),
             Cell(
-                "nan/inf" if row.nonfinite else _plain(row.grad_norm, row.frozen),
+                "nan/inf" if row.nonfinite else number_text(row.grad_norm, row.frozen),
                 Ink.NONFINITE if row.nonfinite else Ink.TEXT,
             ),
-            Cell(_plain(row.param_norm)),
-            Cell(_plain(row.ratio, row.frozen), judged),
-            Cell(_plain(row.update_ratio, row.frozen)),
-            Cell(_share(row.zero), Ink.WARNING if row.zero >= 0.99 else Ink.TEXT),
-            Cell(_share(row.unchanged), Ink.WARNING if row.unchanged >= 0.99 and not row.frozen else Ink.TEXT),
+            Cell(number_text(row.param_norm)),
+            Cell(number_text(row.ratio, row.frozen), judged),
+            Cell(number_text(row.update_ratio, row.frozen)),
+            Cell(share_text(row.zero), Ink.WARNING if row.zero >= 0.99 else Ink.TEXT),
+            Cell(share_text(row.unchanged), Ink.WARNING if row.unchanged >= 0.99 and not row.frozen else Ink.TEXT),
         )
 
     def identity(self, row: LayerLine) -> Hashable:
@@ -207,7 +231,8 @@ class LayerTable(TablePane[LayerLine]):
         return None if isinstance(key, float) and np.isnan(key) else key
 
 
-def _plain(at: float, frozen: bool = False) -> str:
+def number_text(at: float, frozen: bool = False) -> str:
+    """A norm or a ratio; why it is missing, where that is known."""
     return "frozen" if frozen and np.isnan(at) else "–" if np.isnan(at) else number(at)
 
 
@@ -215,5 +240,6 @@ def _numel(elements: int) -> str:
     return "–" if not elements else count(elements) if elements < 10_000 else number(elements)
 
 
-def _share(at: float) -> str:
+def share_text(at: float) -> str:
+    """A share of elements, in per cent."""
     return "–" if np.isnan(at) else percent(at)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from textual import events
 from textual.app import ComposeResult
+from textual.message import Message
 
 from ...run.process import ProcessState
 from ...text import dotted, number
@@ -22,7 +23,7 @@ from .heatmap import HeatMap
 from .pane import Pane, Value, value
 
 FIELD = "ratio"
-NOTE = "grad/param norm"
+NOTE = "grad/weight norm"
 HEALTHY = (1e-3, 1e-2)
 """Gradient over parameter norm of a layer that learns, as people know it from their own runs. First steps, biases and
 layers of norms lie up to two decades above it: what counts is a layer beside the others, and beside itself."""
@@ -99,16 +100,29 @@ class LayersPane(Pane):
 
     NAME = "layers"
     HELP = (
-        "The norm of the gradient over the norm of the parameter, layer by layer. Neutral is the healthy band from "
-        "1e-3 to 1e-2; below it a layer hardly learns, above it it may be thrown about. Arrows choose a row."
+        "The norm of the gradient over the norm of the weight, layer by layer. Neutral is the healthy band from "
+        "1e-3 to 1e-2; below it a layer hardly learns, above it it may be thrown about. The title tells the layer that "
+        "is furthest from healthy, or the row that is chosen: its newest sample, or that at the cursor."
     )
     BINDINGS: ClassVar = bindings.LAYERS
+
+    class Picked(Message):
+        """A row of the map was chosen."""
+
+        def __init__(self, layers: Sequence[int]) -> None:
+            super().__init__()
+            self.layers = layers
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.heat = LayerMap()
         self.spec = HeatSpec()
         self.column: LayerColumn | None = None
+        self._layer: int | None = None
+
+    def point_at(self, layer: int) -> None:
+        """Choose the row that stands for this layer, also when the rows are other ones."""
+        self._layer = layer
 
     def body(self) -> ComposeResult:
         """The heat map."""
@@ -129,6 +143,10 @@ class LayersPane(Pane):
         # No higher than its layers need: the panes beside it get the rest. Title, legend, axis: four rows.
         self.styles.max_height = len(self.spec.names) + 4 if self.spec.names else None
         self.heat.show(self.spec)
+        if self._layer is not None:
+            rows = (row for row in range(self.heat.size.height) if self._layer in self.heat.layers_at(row))
+            self.heat.row = next(rows, None)
+            self.heat.redraw()
         self.head(self.values(), NOTE)
 
     def values(self) -> list[Value]:
@@ -137,18 +155,15 @@ class LayersPane(Pane):
         if column is None:
             return []
         layers = self.heat.layers_at(self.heat.row) if self.heat.row is not None else []
+        if self._layer in layers:
+            return [
+                value(column.value_of([self._layer]), key=dotted(column.names[self._layer], 40)),
+                *_furthest(column),
+            ]
         if layers:
             name = column.names[layers[0]] + ("" if len(layers) == 1 else f" … {len(layers)} layers")
             return [value(column.value_of(layers), key=dotted(name, 40))]
-        if (bad := int(column.nonfinite.sum())) > 1:
-            # Which of them was the first is not seen here: a NaN is in all of them one step later.
-            return [((f"{bad} of {len(column.names)} layers", Ink.TEXT), ("not finite", Ink.NONFINITE))]
-        worst = furthest(column)
-        return [] if worst is None else [self._worst(column, worst)]
-
-    def _worst(self, column: LayerColumn, layer: int) -> Value:
-        name = dotted(column.names[layer], 26)
-        return (("furthest", Ink.DIM), (name, Ink.TEXT), (column.value_of([layer]), Ink.STRONG))
+        return _furthest(column)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the row that was clicked."""
@@ -173,6 +188,19 @@ class LayersPane(Pane):
         self.heat.row = row
         self.heat.redraw()
         self.head(self.values(), NOTE)
+        self.post_message(self.Picked(self.heat.layers_at(row)))
+
+
+def _furthest(column: LayerColumn) -> list[Value]:
+    """The layer that is furthest from healthy, for a title."""
+    if (bad := int(column.nonfinite.sum())) > 1:
+        # Which of them was the first is not seen here: a NaN is in all of them one step later.
+        return [((f"{bad} of {len(column.names)} layers", Ink.TEXT), ("not finite", Ink.NONFINITE))]
+    worst = furthest(column)
+    if worst is None:
+        return []
+    name = dotted(column.names[worst], 26)
+    return [(("furthest", Ink.DIM), (name, Ink.TEXT), (column.value_of([worst]), Ink.STRONG))]
 
 
 def furthest(column: LayerColumn) -> int | None:
