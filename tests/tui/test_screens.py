@@ -78,7 +78,7 @@ async def test_the_ranks_are_told_beside_each_other_with_their_lag() -> None:
             screen = Screen(pilot)
             await screen.until(lambda: screen.app.run_screen is not None, "a screen")
             await screen.go("6")
-            await screen.shows("widest lag 50", "× peers", "step time beside peers", "rank 1")
+            await screen.shows("widest lag 50 steps", "slowest rank", "× peers", "step time by rank", "rank 1")
 
 
 async def test_the_layer_table_sorts_by_the_column_that_s_chooses_and_turns_round(records: list[Record]) -> None:

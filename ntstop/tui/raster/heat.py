@@ -15,7 +15,7 @@ from .ink import Ink
 from .names import Rows, group_rows
 from .picture import SPACE, Picture
 from .scale import XScale, step_range
-from .spec import Box, ChartSpec, Colours, Floats, Glyphs, Marker
+from .spec import Box, ChartSpec, Colours, Floats, Glyphs, Marker, Span
 
 LEVELS = 3
 """Levels on each side of the healthy band; each is one decade, the last is open."""
@@ -48,14 +48,20 @@ class HeatSpec:
     values: Floats | None = None
     nonfinite: NDArray[np.integer | np.bool_] | None = None
     band: tuple[float, float] = (1e-3, 1e-2)
+    level: float = 10.0
+    """From one level outside of the band to the next, as a factor."""
     x_range: tuple[float, float] | None = None
     markers: tuple[Marker, ...] = ()
+    spans: tuple[Span, ...] = ()
+    """Stretches of steps that are set off on the axis: the cells have grounds of their own."""
     cursor_x: float | None = None
     width: int = 0
     height: int = 0
     gutter: int = 0
     """Cells for the names; 0: what the names need, within `MOST_NAMES` and a third of the width."""
     legend: bool = True
+    rows: str = "layers"
+    """What the rows are called, where one stands for several."""
     empty: str = "no layer statistics yet"
     glyphs: Glyphs = Glyphs.BRAILLE
     colours: Colours = Colours.MANY
@@ -79,6 +85,7 @@ def plot_heat(spec: HeatSpec) -> Picture:
         _draw_cells(picture, box, levels, spec)
         _draw_names(picture, box, rows)
     draw_x_axis(picture, box, cells, axes)
+    _draw_spans(picture, box, cells, spec)
     draw_markers(picture, box, cells, axes)
     _draw_cursor(picture, box, cells, spec)
     if box.top:
@@ -143,7 +150,9 @@ def _levels(spec: HeatSpec, cells: XScale) -> NDArray[np.int64]:
         logs = np.log10(np.abs(values))
         zero = values == 0
         logs[~np.isfinite(logs)] = np.nan
-        low, high = math.log10(spec.band[0]), math.log10(spec.band[1])
+        unit = math.log10(spec.level)
+        logs /= unit
+        low, high = (math.log10(end) / unit for end in spec.band)
     finite = np.isfinite(logs)
     total, count = running(np.where(finite, logs, 0.0)), running(finite)
     zeros, bads = running(zero), running(bad)
@@ -212,10 +221,24 @@ def _draw_cursor(picture: Picture, box: Box, cells: XScale, spec: HeatSpec) -> N
     picture.ground[rows, column] = Ink.CURSOR
 
 
+def _draw_spans(picture: Picture, box: Box, cells: XScale, spec: HeatSpec) -> None:
+    """A double line along the axis, on the ground of the span."""
+    if box.bottom >= picture.height:
+        return
+    for span in spec.spans:
+        if span.x0 <= span.x1 and span.x1 >= cells.x0 and span.x0 <= cells.x1:
+            first, last = cells.column(max(span.x0, cells.x0)), cells.column(min(span.x1, cells.x1))
+            columns = slice(box.left + first, box.left + last + 1)
+            plain, double = ("-", "=") if spec.glyphs is Glyphs.ASCII else ("─", "═")
+            line = picture.codes[box.bottom, columns]
+            line[line == ord(plain)] = ord(double)
+            picture.ground[box.bottom, columns] = span.ink
+
+
 def _draw_legend(picture: Picture, box: Box, spec: HeatSpec, rows: Rows) -> None:
     """What the glyphs mean, and how many layers a row stands for."""
     glyphs = _ASCII if spec.glyphs is Glyphs.ASCII else _GLYPHS
-    low, high = (exponent(value, 0) for value in spec.band)
+    low, high = (exponent(value, 0) if spec.level >= 10 else f"{value:g}" for value in spec.band)
     groups: list[tuple[str, tuple[int, ...]]] = [
         ("low", tuple(range(LEVELS))),
         (f"{low}{'..' if spec.glyphs is Glyphs.ASCII else '…'}{high} healthy", (_OK,)),
@@ -235,7 +258,7 @@ def _draw_legend(picture: Picture, box: Box, spec: HeatSpec, rows: Rows) -> None
             column += 1
         column = picture.write(0, column + 1, text, Ink.DIM) + 2
     note = (
-        f"{rows.layers} layers in {len(rows.members)} rows, the worst of each"
+        f"{rows.layers} {spec.rows} in {len(rows.members)} rows, the worst of each"
         if rows.layers > len(rows.members)
         else ""
     )

@@ -5,10 +5,16 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from ..facts import Facts
 from ..widgets.rank_map import RankMapPane
 from ..widgets.ranks import RanksPane
 from ..workspace import Workspace
 from .base import RunScreen
+
+LEAST_OF_MAP, MOST_OF_MAP = 8, 24
+"""Rows of the steps."""
+HIGH = 26
+"""Rows from which on ranks may be left out of view for them."""
 
 
 class RanksScreen(RunScreen):
@@ -29,6 +35,16 @@ class RanksScreen(RunScreen):
             yield RanksPane(id="ranks")
             yield RankMapPane(id="rank-map")
 
-    def layout_classes(self, width: int, height: int) -> dict[str, bool]:
-        """The map goes where it is too low."""
-        return {"-no-second": height < 30}
+    def say(self, facts: Facts, *, has_steps: bool) -> None:
+        """The table is as high as it needs, up to three fifths; below it the steps, where there is room for them."""
+        height = self.query_one("#body").size.height
+        needed = len(self.query_one(RanksPane).rows) + 2
+        table = min(needed, max(height * 3 // 5, height - MOST_OF_MAP))
+        has_map = height - table >= LEAST_OF_MAP and (needed <= table or height >= HIGH)
+        self.set_class(not has_map, "-no-second")
+        self.query_one(RanksPane).styles.height = table if has_map else "1fr"
+
+    def cursor_columns(self) -> int:
+        """Those of the steps."""
+        pane = self.query_one(RankMapPane)
+        return pane.chart.dot_columns // 2 if pane.chart.display else pane.heat.columns

@@ -1,4 +1,4 @@
-"""The step time of every rank over the steps, beside the median of all: a straggler is a dark row."""
+"""The step time of every rank over the steps: of a few as curves, of many as a map beside the median of all."""
 
 from __future__ import annotations
 
@@ -9,15 +9,29 @@ import numpy as np
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
+from ...text import duration
 from ..raster.heat import HeatSpec
+from ..raster.ink import line
+from ..raster.labels import mark_of
+from ..raster.spec import ChartSpec, Glyphs, Marker, Span, Trace
+from ..styles.paint import glyphs_of
 from ..view import StepView
 from ..workspace import Look
+from .chart import Chart
 from .heatmap import HeatMap
-from .pane import Pane
+from .pane import Pane, Value, value
 from .phases import STEP_TIME
 
 BAND = (0.8, 1.25)
 """Step time over the median of the ranks that is drawn neutral: jitter of a healthy run."""
+LEVEL = 1.25
+"""From one shade of slower or faster to the next: a rank that takes twice as long is no jitter, nor is one of 1.4."""
+FEW = 6
+"""Ranks whose curves are told apart on one axis."""
+MOST = 2.0
+"""Times the usual step time of the slowest, where the axis ends."""
+LABELS = 9
+"""Cells for the names of the curves."""
 MOST_RANKS = 64
 """Rows that are looked at; of more ranks, evenly spread ones and the slowest."""
 MOST_COLUMNS = 100
@@ -37,8 +51,62 @@ def chosen_ranks(ranks: dict[int | None, ProcessState]) -> list[int | None]:
     return sorted({*slow, *spread}, key=names.index)
 
 
+def rank_curves(
+    ranks: dict[int | None, ProcessState],
+    view: StepView,
+    columns: int,
+    glyphs: Glyphs = Glyphs.BRAILLE,
+    markers: Sequence[Marker] = (),
+    spans: Sequence[Span] = (),
+) -> tuple[ChartSpec, str]:
+    """The mean step time of each rank over the steps, and its unit: "ms", or "s" from a second on."""
+    drawn = []
+    for place, (rank, process) in enumerate(ranks.items()):
+        if (series := process.series.get(STEP_TIME)) is not None:
+            drawn.append((place, rank, series.window(*view.query, columns, edges=True)))
+    means = [found.mean[np.isfinite(found.mean)] for *_, found in drawn]
+    usual = max((float(np.median(part)) for part in means if len(part)), default=0.0)
+    longest = max((float(part.max()) for part in means if len(part)), default=0.0)
+    unit, scale = ("s", 1.0) if usual >= 1.0 else ("ms", 1e3)
+    traces = [
+        Trace(
+            found.x,
+            found.mean * scale,
+            segment=found.segment,
+            nonfinite=np.zeros(len(found), np.int64),
+            label=_name(rank),
+            ink=line(place),
+            mark=mark_of(place, glyphs),
+        )
+        for place, rank, found in drawn
+    ]
+    spec = ChartSpec(
+        traces=tuple(traces),
+        x_range=view.window,
+        # An evaluation within a step is no step time: what is far above the usual is cut off at the top.
+        y_range=None if view.log or not longest else (0.0, min(longest, MOST * usual) * scale),
+        log=view.log,
+        cursor_x=view.cursor,
+        markers=tuple(markers),
+        spans=tuple(spans),
+        legend=False,
+        margin=LABELS,
+        empty="no step times yet",
+    )
+    return spec, unit
+
+
+def _name(rank: int | None) -> str:
+    return "rank –" if rank is None else f"rank {rank}"
+
+
 def rank_spec(
-    ranks: dict[int | None, ProcessState], view: StepView, columns: int, chosen: Sequence[int | None] | None = None
+    ranks: dict[int | None, ProcessState],
+    view: StepView,
+    columns: int,
+    chosen: Sequence[int | None] | None = None,
+    markers: Sequence[Marker] = (),
+    spans: Sequence[Span] = (),
 ) -> HeatSpec:
     """Ranks × steps, each the mean step time of its column over the median of the column. `chosen`: the rows."""
     left, right = view.window
@@ -58,44 +126,72 @@ def rank_spec(
     if values.size:
         with np.errstate(divide="ignore", invalid="ignore"):
             values = values / np.nanmedian(values, axis=0)
-    names = tuple("rank –" if rank is None else f"rank {rank}" for rank in chosen)
     return HeatSpec(
-        names=names,
+        names=tuple("–" if rank is None else str(rank) for rank in chosen),
         x=x,
         values=values,
         nonfinite=np.zeros(values.shape, bool),
         band=BAND,
+        level=LEVEL,
+        rows="ranks",
         x_range=(left, right),
         cursor_x=view.cursor,
+        markers=tuple(markers),
+        spans=tuple(spans),
         empty="no step times yet",
     )
 
 
 class RankMapPane(Pane):
-    """The map."""
+    """The curves, or the map."""
 
-    NAME = "step time beside peers"
-    HELP = "Each rank's step time over the median of all, over the steps. High: it is slower than the others."
+    NAME = "step time by rank"
+    HELP = (
+        "Each rank's step time over the steps. Of a few ranks the curves; of many a row each, beside the median of "
+        "all: from 0.8 to 1.25 times that is neutral, and each shade beyond is a quarter more. High: it is slower."
+    )
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.heat = HeatMap()
+        self.chart = Chart()
+        self.chart.display = False
         self.spec = HeatSpec()
+        self.curves: ChartSpec | None = None
+        self.unit = ""
+        self.now: list[float | None] = []
         self._chosen: Sequence[int | None] = ()
         self._stale_at = 0.0
 
     def body(self) -> ComposeResult:
-        """The map."""
+        """One of them is there."""
         yield self.heat
+        yield self.chart
 
     def gather(self, look: Look) -> None:
         """The window of each rank."""
-        ranks, now = look.session.state.ranks, time.monotonic()
+        ranks, now, view = look.session.state.ranks, time.monotonic(), look.view
+        self.curves = None
+        if len(ranks) <= FEW:
+            # Before the first layout about as many as there will be: a run that has ended is not drawn again by itself.
+            columns, glyphs = self.chart.dot_columns or max(2 * self.size.width, 2), glyphs_of(self.app)
+            self.curves, self.unit = rank_curves(ranks, view, columns, glyphs, look.markers, look.spans)
+            series = [known for process in ranks.values() if (known := process.series.get(STEP_TIME)) is not None]
+            self.now = [one.last_y if view.cursor is None else one.y_at(view.cursor) for one in series]
+            return
         if len(ranks) <= MOST_RANKS or now >= self._stale_at or not ranks.keys() >= set(self._chosen):
             self._chosen, self._stale_at = chosen_ranks(ranks), now + FRESH_SECONDS
-        self.spec = rank_spec(ranks, look.view, self.heat.columns or 1, self._chosen)
+        self.spec = rank_spec(ranks, view, self.heat.columns or 1, self._chosen, look.markers, look.spans)
 
     def present(self) -> None:
-        """The map."""
-        self.heat.show(self.spec)
-        self.head([], "0.8 to 1.25 of the median is neutral")
+        """Whichever it is."""
+        self.chart.display, self.heat.display = self.curves is not None, self.curves is None
+        if self.curves is None:
+            self.heat.show(self.spec)
+            self.head([], "over the median of all ranks")
+            return
+        self.chart.show(self.curves)
+        told: list[Value] = []
+        for trace, at in zip(self.curves.traces, self.now, strict=True):
+            told.append(value(duration(at, 7), key=f"{trace.mark} {trace.label}", key_ink=trace.ink))
+        self.head(told, self.unit)

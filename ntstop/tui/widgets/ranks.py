@@ -18,9 +18,12 @@ from .pane import value
 from .phases import STEP_TIME
 from .table import TablePane
 
-MANY = 64
+MANY, CROWD = 64, 256
+"""Ranks whose lines are not told anew with each look, and not even with each move of the cursor."""
 FRESH_SECONDS = 1.9
 """How long the lines of many ranks stand: until the screen's next turn, which comes every two seconds."""
+SLOW = 1.2
+"""Step time over the median of all from which a rank is set off."""
 WINDOW = 32
 """Newest steps that step time and waiting are the mean of."""
 
@@ -34,7 +37,7 @@ class RankLine:
     state: str
     ink: Ink
     step: float
-    lag: float
+    lag: float | None
     seconds: float | None
     beside_peers: float | None
     """Step time over the median of all ranks."""
@@ -45,16 +48,31 @@ class RankLine:
     loss: float | None
 
 
-def rank_lines(ranks: dict[int | None, ProcessState], *, live: bool) -> list[RankLine]:
-    """A line for each, by rank. `live`: silence means something."""
-    seconds = {rank: _mean(process, STEP_TIME) for rank, process in ranks.items()}
+def rank_lines(
+    ranks: dict[int | None, ProcessState], *, live: bool, cursor: float | None = None, is_reading: bool = False
+) -> list[RankLine]:
+    """A line for each, by rank. `live`: silence means something.
+
+    `is_reading`: what was recorded is read still, of one rank sooner than of another, and no lag is known.
+
+    `cursor`: the step whose times, memory, use and loss are told instead of the newest; state, step and lag are those
+    of now.
+    """
+
+    def mean(process: ProcessState, name: str) -> float | None:
+        return _mean(process, name) if cursor is None else _at(process, cursor, name)
+
+    def newest(process: ProcessState, *names: str) -> float | None:
+        return _newest(process, *names) if cursor is None else _at(process, cursor, *names)
+
+    seconds = {rank: mean(process, STEP_TIME) for rank, process in ranks.items()}
     known = [at for at in seconds.values() if at]
     median = statistics.median(known) if known else None
     foremost = max((process.x for process in ranks.values()), default=0.0)
     lines = []
     for rank, process in ranks.items():
         took = seconds[rank]
-        wait = _mean(process, "phase/data")
+        wait = mean(process, "phase/data")
         state, ink = _state(process, live=live)
         lines.append(
             RankLine(
@@ -63,13 +81,13 @@ def rank_lines(ranks: dict[int | None, ProcessState], *, live: bool) -> list[Ran
                 state=state,
                 ink=ink,
                 step=process.x,
-                lag=foremost - process.x,
+                lag=None if is_reading else foremost - process.x,
                 seconds=took,
                 beside_peers=took / median if took and median else None,
                 wait=wait / took if took and wait is not None else None,
-                memory=_newest(process, "alloc0/allocated", "gpu0/memory_used", "host/process_rss"),
-                busy=_newest(process, "gpu0/utilization"),
-                loss=_newest(process, "loss"),
+                memory=newest(process, "alloc0/allocated", "gpu0/memory_used", "host/process_rss"),
+                busy=newest(process, "gpu0/utilization"),
+                loss=newest(process, "loss"),
             )
         )
     return lines
@@ -82,6 +100,12 @@ def _mean(process: ProcessState, name: str) -> float | None:
 
 def _newest(process: ProcessState, *names: str) -> float | None:
     return next((found for name in names if (found := process.newest(name)) is not None), None)
+
+
+def _at(process: ProcessState, cursor: float, *names: str) -> float | None:
+    """At the step under the cursor; None of a rank among many, of which only the step time is kept."""
+    known = (series.y_at(cursor) for name in names if (series := process.series.get(name)) is not None)
+    return next((found for found in known if found is not None), None)
 
 
 def _state(process: ProcessState, *, live: bool) -> tuple[str, Ink]:
@@ -102,14 +126,17 @@ class RanksPane(TablePane[RankLine]):
     """The ranks as a table."""
 
     NAME = "ranks"
-    HELP = "Means of the newest 32 steps. × peers: step time over the median of all ranks. lag: steps behind the first."
+    HELP = (
+        "Means of the newest 32 steps, with a cursor the step under it. × peers: step time over the median of all "
+        "ranks. lag: steps behind the first, now. data: share of the step that waits for the loader."
+    )
     COLUMNS = (
         Column("rank", 5, keep=9),
         Column("state", 18, keep=8, right=False),
-        Column("step", 10, keep=7),
+        Column("step", 10, keep=5),
         Column("lag", 6, keep=8),
         Column("step time", 9, keep=7),
-        Column("× peers", 7, keep=6),
+        Column("× peers", 7, keep=8),
         Column("data", 5, keep=6),
         Column("memory", 9, keep=5),
         Column("gpu", 4, keep=3),
@@ -120,32 +147,47 @@ class RanksPane(TablePane[RankLine]):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.found: Sequence[RankLine] = ()
+        self.cursor: float | None = None
+        self.is_reading = False
         self._stale_at = 0.0
         self.empty = "no rank has told anything yet"
 
     def gather(self, look: Look) -> None:
         """A line for each rank; of many not with each key, for a thousand lines take 20 ms."""
-        now = time.monotonic()
-        if len(self.found) >= MANY and now < self._stale_at:
+        now, cursor = time.monotonic(), look.view.cursor
+        if len(self.found) >= MANY and now < self._stale_at and (cursor == self.cursor or len(self.found) >= CROWD):
             return
-        entry = look.session.entry
-        self.found = rank_lines(look.session.state.ranks, live=bool(entry and entry.active))
+        session, self.cursor, self.is_reading = look.session, cursor, not look.session.status.complete
+        live = session.entry is not None and session.entry.active and not self.is_reading
+        self.found = rank_lines(session.state.ranks, live=live, cursor=cursor, is_reading=self.is_reading)
         self._stale_at = now + FRESH_SECONDS
 
     def present(self) -> None:
-        """The table, with the widest lag in the title."""
+        """The table, with the slowest rank and the widest lag in the title."""
         self.set_rows(self.found)
-        lag = max((row.lag for row in self.found), default=0.0)
-        self.head([value(count(len(self.found))), *([value(count(lag), key="widest lag")] if lag else [])])
+        told = [value(count(len(self.found)))]
+        timed = [row for row in self.found if row.beside_peers is not None]
+        if timed:
+            slowest = max(timed, key=lambda row: row.beside_peers or 0.0)
+            beside = slowest.beside_peers or 0.0
+            name = "–" if slowest.rank is None else str(slowest.rank)
+            ink = Ink.WARNING if beside >= SLOW else Ink.STRONG
+            told.append(value(f"{name}, {beside:.2f} × peers", ink, key="slowest rank"))
+        lags = [row.lag for row in self.found if row.lag is not None]
+        if lags:
+            told.append(value(f"{count(max(lags))} steps", key="widest lag"))
+        words = ["reading what was recorded"] if self.is_reading else []
+        words += [f"step {count(self.cursor)}"] if self.cursor is not None else []
+        self.head(told, ", ".join(words))
 
     def cells(self, row: RankLine) -> Sequence[Cell]:
         """Rank, state, step, lag, times, memory."""
-        slow = row.beside_peers is not None and row.beside_peers >= 1.2
+        slow = row.beside_peers is not None and row.beside_peers >= SLOW
         return (
             Cell("–" if row.rank is None else str(row.rank)),
             Cell(row.state, row.ink),
             Cell(count(row.step)),
-            Cell(count(row.lag) if row.lag else "0", Ink.WARNING if row.lag > WINDOW else Ink.TEXT),
+            Cell("–" if row.lag is None else count(row.lag), Ink.WARNING if (row.lag or 0) > WINDOW else Ink.TEXT),
             Cell(duration(row.seconds)),
             Cell("–" if row.beside_peers is None else f"{row.beside_peers:.2f}", Ink.WARNING if slow else Ink.TEXT),
             Cell(percent(row.wait), Ink.WARNING if row.wait is not None and row.wait > 0.3 else Ink.TEXT),

@@ -32,11 +32,11 @@ def draw_status(left: Sequence[Part], right: Sequence[Part], width: int, height:
     picture = Picture.blank(width, height)
     right = _kept(right, width - 2)
     name = min(cell_width(safe(left[0].text)), NAME) + GAP if left else 0
-    while len(right) > 1 and _cells(right) + name > width and min(part.weight for part in right) < DETAIL:
+    while len(right) > 1 and _cells(right) + name > width - 2 and min(part.weight for part in right) < DETAIL:
         right.remove(min(right, key=lambda part: part.weight))
     used = _cells(right)
     room = width - 2 - used
-    left = _kept(left, room) if room > 6 else []
+    left = _kept(left, room) if room >= min(name - GAP, 7) else []
     if len(left) == 1:
         left = [replace(left[0], text=clip(left[0].text, room))]
     _write(picture, 1, left)

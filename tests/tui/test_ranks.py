@@ -1,0 +1,101 @@
+"""The ranks beside each other: at the cursor, as curves or as a map, and where there is room for which."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ntstop.run.state import RunState
+from ntstop.session import Session
+from ntstop.tui.app import NtstopApp
+from ntstop.tui.raster.heat import plot_heat
+from ntstop.tui.raster.ink import Ink
+from ntstop.tui.raster.spec import Glyphs, Span
+from ntstop.tui.view import StepView
+from ntstop.tui.widgets.rank_map import rank_curves, rank_spec
+from ntstop.tui.widgets.ranks import RanksPane, rank_lines
+from tests.monitor.records import Script, descent, hello
+from tests.tui.feed import FedSource
+from tests.tui.opened import Screen
+
+
+def state_of(*step_times: tuple[float, float]) -> RunState:
+    """A rank for each: 100 steps of the first step time, 100 of the second."""
+    state = RunState()
+    for rank, (before, after) in enumerate(step_times):
+        run = Script(step_time=before).add(hello(rank=rank)).steps(descent(100))
+        run.step_time = after
+        for record in run.steps(descent(100)).records:
+            state.apply(rank + 1, record)
+    return state
+
+
+def test_with_a_cursor_the_times_are_those_of_its_step() -> None:
+    state = state_of((0.1, 0.1), (0.1, 0.2), (0.1, 0.1))
+    assert [line.beside_peers for line in rank_lines(state.ranks, live=False)] == pytest.approx([1, 2, 1])
+    then = rank_lines(state.ranks, live=False, cursor=50.0)
+    assert [line.beside_peers for line in then] == pytest.approx([1, 1, 1])
+    assert [line.seconds for line in then] == pytest.approx([0.1] * 3) and then[0].step == 199
+
+
+def test_while_what_was_recorded_is_read_no_rank_lags() -> None:
+    assert [line.lag for line in rank_lines(state_of((0.1, 0.1)).ranks, live=True, is_reading=True)] == [None]
+
+
+def test_curves_of_a_few_ranks_end_at_twice_the_usual_step_time_of_the_slowest() -> None:
+    state = state_of((0.1, 0.1), (0.1, 9.0))
+    spec, unit = rank_curves(state.ranks, StepView(0.0, 199.0), 100)
+    assert unit == "s" and spec.y_range is not None and spec.y_range[1] == pytest.approx(9.0)
+    short, unit = rank_curves(state_of((0.1, 0.15), (0.1, 0.1)).ranks, StepView(0.0, 199.0), 100)
+    assert unit == "ms" and [trace.label for trace in short.traces] == ["rank 0", "rank 1"]
+    assert short.y_range is not None and short.y_range[1] == pytest.approx(150.0)
+
+
+def test_a_rank_that_is_half_slower_has_a_shade_of_its_own_and_a_span_is_set_off_on_the_axis() -> None:
+    state = state_of(*[(0.1, 0.1)] * 8, (0.1, 0.16))
+    span = Span(100.0, 150.0, Ink.SPAN_WARNING)
+    spec = rank_spec(state.ranks, StepView(0.0, 199.0), 60, spans=[span])
+    drawn = replace(spec, width=80, height=13)
+    picture = plot_heat(drawn)
+    lines = picture.text().splitlines()
+    assert "0.8…1.25 healthy" in lines[0]
+    slow = next(line for line in lines if line.startswith("8 "))
+    assert "▄" in slow and "▆" in slow, "1.6 times is the second shade: a quarter more each"
+    row = next(place for place, line in enumerate(lines) if "└" in line)
+    grounds = np.flatnonzero(picture.ground[row] == Ink.SPAN_WARNING)
+    assert len(grounds) and "═" in lines[row]
+    assert "=" in plot_heat(replace(drawn, glyphs=Glyphs.ASCII)).text()
+
+
+@contextlib.asynccontextmanager
+async def shown(ranks: int, size: tuple[int, int]) -> AsyncIterator[Screen]:
+    """The ranks screen on a run of so many."""
+    run = Script(step_time=0.1).add(hello(rank=0)).steps(descent(100))
+    with Session(FedSource(run.records)) as session:
+        assert session.wait_for_end(30)
+        with session.lock:
+            for rank in range(1, ranks):
+                for record in Script(step_time=0.1).add(hello(rank=rank)).steps(descent(100)).records:
+                    session.state.apply(100 + rank, record)
+        async with NtstopApp(session).run_test(size=size) as pilot:
+            screen = Screen(pilot)
+            await screen.until(lambda: screen.app.run_screen is not None, "a screen")
+            await screen.go("6")
+            yield screen
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size", "has_map"), [(2, (80, 24), True), (2, (60, 20), True), (40, (80, 24), False)]
+)
+async def test_the_steps_are_shown_below_where_the_table_leaves_room(
+    ranks: int, size: tuple[int, int], has_map: bool
+) -> None:
+    async with shown(ranks, size) as screen:
+        await screen.shows("slowest rank", "× peers")
+        table = screen.shown.query_one(RanksPane)
+        await screen.until(lambda: (table.size.height < size[1] // 2) is has_map, "the table leaves room, or takes all")
+        await screen.until(lambda: ("step time by rank" in screen.text) is has_map, "the steps below")
