@@ -64,9 +64,12 @@ def rank_curves(
     for place, (rank, process) in enumerate(ranks.items()):
         if (series := process.series.get(STEP_TIME)) is not None:
             drawn.append((place, rank, series.window(*view.query, columns, edges=True)))
-    means = [found.mean[np.isfinite(found.mean)] for *_, found in drawn]
-    usual = max((float(np.median(part)) for part in means if len(part)), default=0.0)
-    longest = max((float(part.max()) for part in means if len(part)), default=0.0)
+    means = [known for *_, found in drawn if len(known := found.mean[np.isfinite(found.mean)])]
+    medians = [float(np.median(part)) for part in means]
+    quickest, usual = min(medians, default=0.0), max(medians, default=0.0)
+    longest = max((float(part.max()) for part in means), default=0.0)
+    # An evaluation within a step is no step time: what is far above the usual is cut off at the top.
+    top = max(min(longest, MOST * usual), BAND[1] * usual)
     unit, scale = ("s", 1.0) if usual >= 1.0 else ("ms", 1e3)
     traces = [
         Trace(
@@ -83,8 +86,7 @@ def rank_curves(
     spec = ChartSpec(
         traces=tuple(traces),
         x_range=view.window,
-        # An evaluation within a step is no step time: what is far above the usual is cut off at the top.
-        y_range=None if view.log or not longest else (0.0, min(longest, MOST * usual) * scale),
+        y_range=None if view.log or not usual else (BAND[0] * quickest * scale, top * scale),
         log=view.log,
         cursor_x=view.cursor,
         markers=tuple(markers),
