@@ -35,7 +35,7 @@ from .waiting import put
 _DEVICE_FIELDS = ("utilization", "memory_used", "memory_total", "power", "power_limit", "temperature",
                   "ecc_uncorrected")  # fmt: skip
 _HOST_FIELDS = ("process_cpu", "process_rss", "host_cpu", "cores", "memory_used", "memory_total", "children_cpu",
-                "children_rss", "children")  # fmt: skip
+                "children_rss", "children", "children_private", "shared_used", "shared_total")  # fmt: skip
 _ALLOCATOR_FIELDS = ("allocated", "reserved", "active", "inactive_split", "retries", "ooms", "largest_free")
 _COMPILER_FIELDS = ("graphs", "graph_breaks", "recompiles", "seconds")
 

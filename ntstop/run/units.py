@@ -18,7 +18,7 @@ class Scale(NamedTuple):
 PLAIN = Scale(1.0, "")
 _SECONDS = re.compile(r"step_time|phase/.*|compile/seconds")
 _BYTES = re.compile(
-    r"host/(memory_\w+|\w+_rss|children_private)|gpu\d+/memory_\w+|"
+    r"host/(memory_\w+|\w+_rss|children_private|shared_\w+)|gpu\d+/memory_\w+|"
     r"alloc\d+/(allocated|reserved|active|inactive_split|largest_free)"
 )
 _OTHERS = (

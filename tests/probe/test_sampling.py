@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -231,3 +232,9 @@ def test_where_every_rank_sees_all_devices_its_own_is_that_of_its_local_rank() -
 def test_a_process_sees_one_part_of_a_divided_gpu(visible: str, expected: list[str]) -> None:
     found = visible_devices(UUIDS, {"CUDA_VISIBLE_DEVICES": visible}, PARTS)
     assert found == dict(enumerate(expected))
+
+
+@pytest.mark.skipif(not Path("/dev/shm").exists(), reason="there is no shared memory here")
+def test_the_shared_memory_is_what_the_file_system_says() -> None:
+    found, sample = shutil.disk_usage("/dev/shm"), host_of(HostSampler())
+    assert sample.shared_total == found.total and 0 <= (sample.shared_used or 0) <= found.total

@@ -24,7 +24,7 @@ class MemoryScreen(RunScreen):
             yield MemoryPane(id="memory")
         with Container(classes="minor"):
             yield LedgerPane(id="ledger")
-            yield HostPane(id="host")
+            yield HostPane(id="host", in_detail=True)
             yield HoldersPane(id="holders")
 
     def layout_classes(self, width: int, height: int) -> dict[str, bool]:

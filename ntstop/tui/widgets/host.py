@@ -14,7 +14,7 @@ from ntstop_probe.wire import Device
 
 from ...run.process import ProcessState
 from ...sparkline import spark
-from ...text import byte_unit, clip, fit, size
+from ...text import byte_unit, clip, count, fit, size
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..view import StepView
@@ -26,6 +26,9 @@ LABEL, SPARK = 9, 10
 MOST_ROWS = 12
 FLAT = 0.05
 """What moves by less than this share of itself is drawn flat."""
+
+FULL, NEARLY_ALL = 0.1, 0.9
+"""Shares of the shared memory from which it has a line without loader workers too, and from which it is set off."""
 
 At = Callable[[str], float | None]
 """The value of a series at the cursor, or its newest."""
@@ -45,8 +48,11 @@ class Row:
     ink: Ink = Ink.LINE_0
 
 
-def usage_rows(process: ProcessState, view: StepView) -> list[Row]:
-    """A line for each thing that was measured; what was not has no line, and no accelerator at all is said."""
+def usage_rows(process: ProcessState, view: StepView, *, in_detail: bool = False) -> list[Row]:
+    """A line for each thing that was measured; what was not has no line, and no accelerator at all is said.
+
+    `in_detail`: what the children share, too.
+    """
 
     def at(name: str) -> float | None:
         series = process.series.get(name)
@@ -63,7 +69,7 @@ def usage_rows(process: ProcessState, view: StepView) -> list[Row]:
         rows += _device_rows(index, at, recent, process.accelerators.get(index) if view.cursor is None else None)
     for index in sorted(_indexes(process, "alloc")):
         rows += _allocator_rows(index, at, recent)
-    rows += _host_rows(at, recent)
+    rows += _host_rows(at, recent, in_detail)
     if not rows:
         return [Row("", "nothing measured yet", ink=Ink.DIM)]
     if not process.devices:
@@ -120,7 +126,7 @@ def _allocator_rows(index: int, at: At, recent: Recent) -> list[Row]:
     return rows
 
 
-def _host_rows(at: At, recent: Recent) -> list[Row]:
+def _host_rows(at: At, recent: Recent, in_detail: bool) -> list[Row]:
     cpu, cores, rss = at("host/process_cpu"), at("host/cores"), at("host/process_rss")
     busy, used, total = at("host/host_cpu"), at("host/memory_used"), at("host/memory_total")
     children, children_cpu, children_rss = (at(f"host/{name}") for name in ("children", "children_cpu", "children_rss"))
@@ -134,10 +140,24 @@ def _host_rows(at: At, recent: Recent) -> list[Row]:
         parts = [f"{children:.0f}", f"{children_cpu:.1f} cores" if children_cpu is not None else ""]
         text = _joined([*parts, size(children_rss) if children_rss is not None else ""])
         rows.append(Row("children", text, recent("host/children_cpu"), cores))
+    if in_detail:
+        rows += _shared_rows(at, recent, children)
     if busy is not None:
         rows.append(Row("host cpu", f"{busy:.1f} cores busy", recent("host/host_cpu"), ink=Ink.LINE_5))
     if used is not None:
         rows.append(Row("host mem", _of(used, total), recent("host/memory_used"), total, Ink.LINE_5))
+    return rows
+
+
+def _shared_rows(at: At, recent: Recent, children: float | None) -> list[Row]:
+    """What a fork shares: what the children have of their own, and the memory through which they hand over."""
+    rows, private = [], at("host/children_private")
+    if children and private is not None:
+        rows.append(Row("  own", size(private), recent("host/children_private")))
+    shared, room = at("host/shared_used"), at("host/shared_total")
+    if shared is not None and room and (children or shared >= FULL * room):
+        ink = Ink.WARNING if shared >= NEARLY_ALL * room else Ink.LINE_5
+        rows.append(Row("/dev/shm", _of(shared, room), recent("host/shared_used"), room, ink))
     return rows
 
 
@@ -186,11 +206,14 @@ class HostPane(Pane):
 
     NAME = "use"
     HELP = (
-        "What was measured in the last minute, once a second: accelerators and their allocator, this process, its host."
+        "Measured once a second: accelerators and their allocator, this process, its children (own: what they share "
+        "with nobody), the shared memory through which loader workers hand over, the host. Values are those at the "
+        "cursor."
     )
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None, in_detail: bool = False) -> None:
         super().__init__(id=id)
+        self.in_detail = in_detail
         self.usage = Usage()
         self.rows: list[Row] = []
         self.note = ""
@@ -202,9 +225,11 @@ class HostPane(Pane):
     def gather(self, look: Look) -> None:
         """A line for each thing measured."""
         process = look.process
-        self.rows = usage_rows(process, look.view)
+        self.rows = usage_rows(process, look.view, in_detail=self.in_detail)
         names = sorted(set(process.devices.values()))
         self.note = ", ".join(f"{list(process.devices.values()).count(name)}× {name}" for name in names)
+        if look.view.cursor is not None:
+            self.note = f"step {count(look.view.cursor)}"
 
     def present(self) -> None:
         """The lines, and the devices' names in the title."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
-from ...text import fit, percent, size
+from ...text import count, fit, percent, size
 from ..raster.ink import Ink, line
 from ..raster.picture import Picture
 from ..workspace import Look
@@ -35,9 +35,12 @@ class Share:
     basis: str
 
 
-def ledger(process: ProcessState) -> tuple[list[Share], float | None, str]:
-    """The holders, the measured total they stand beside, and what it is a total of. None: nothing was measured."""
-    total, of = _total(process)
+def ledger(process: ProcessState, cursor: float | None = None) -> tuple[list[Share], float | None, str]:
+    """The holders, the measured total they stand beside, and what it is a total of. None: nothing was measured.
+
+    The total is that at the step `cursor`, or the newest.
+    """
+    total, of = _total(process, cursor)
     schema = process.schema
     if schema is None or not schema.numel:
         return [], total, of
@@ -97,11 +100,11 @@ def _states_of(process: ProcessState) -> int | None:
     return max(kept, default=None)
 
 
-def _total(process: ProcessState) -> tuple[float | None, str]:
+def _total(process: ProcessState, cursor: float | None) -> tuple[float | None, str]:
     for name, of in (("alloc0/allocated", "device 0"), ("host/process_rss", "process")):
         series = process.series.get(name)
-        if series is not None and series.last_y:
-            return series.last_y, of
+        if series is not None and (at := series.last_y if cursor is None else series.y_at(cursor)):
+            return at, of
     return None, ""
 
 
@@ -147,6 +150,7 @@ class LedgerPane(Pane):
         super().__init__(id=id)
         self.rows = LedgerRows()
         self.of = ""
+        self.cursor: float | None = None
 
     def body(self) -> ComposeResult:
         """The lines."""
@@ -154,7 +158,8 @@ class LedgerPane(Pane):
 
     def gather(self, look: Look) -> None:
         """Holders and total."""
-        shares, total, self.of = ledger(look.process)
+        self.cursor = look.view.cursor
+        shares, total, self.of = ledger(look.process, self.cursor)
         self.rows.shares, self.rows.total = shares, total
 
     def present(self) -> None:
@@ -163,4 +168,5 @@ class LedgerPane(Pane):
         self.styles.height = max(len(self.rows.shares), 1) + 1
         self.rows.redraw()
         total = self.rows.total
-        self.head([value(size(total), key=self.of)] if total is not None else [], "")
+        note = "" if self.cursor is None else f"step {count(self.cursor)}"
+        self.head([value(size(total), key=self.of)] if total is not None else [], note)

@@ -9,9 +9,10 @@ import numpy as np
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
-from ...text import byte_unit, percent, size
+from ...text import byte_unit, count, percent, size
 from ..raster.ink import line
-from ..raster.spec import ChartSpec, Level, Marker, Trace
+from ..raster.scale import y_scale
+from ..raster.spec import ChartSpec, Level, Marker, Span, Trace
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
@@ -19,6 +20,11 @@ from .pane import Pane, Value, value
 
 LEAST = 2.0**20
 """Bytes below which the axis keeps the unit of a million."""
+LEAST_RANGE = 0.1
+"""Of the largest value, that the axis reaches over at least: a tenth of a percent is no leak."""
+TICKS = 5
+LABELS = 11
+"""Cells for the names where the curves end."""
 _DEVICE = {"allocated": "allocated", "reserved": "reserved", "inactive_split": "split"}
 _HOST = {"host/process_rss": "process", "host/children_rss": "workers"}
 
@@ -41,7 +47,9 @@ def unit_of(process: ProcessState) -> tuple[str, float]:
     return name, scale
 
 
-def memory_spec(process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker]) -> ChartSpec:
+def memory_spec(
+    process: ProcessState, view: StepView, columns: int, markers: Sequence[Marker], spans: Sequence[Span] = ()
+) -> ChartSpec:
     """Memory over the steps, in the unit of `unit_of`."""
     traces, unit = [], unit_of(process)[1]
     for place, (name, label) in enumerate(memory_curves(process)):
@@ -61,13 +69,29 @@ def memory_spec(process: ProcessState, view: StepView, columns: int, markers: Se
     return ChartSpec(
         traces=tuple(traces),
         x_range=view.window,
+        y_range=None if view.log else _range(traces),
         log=view.log,
         levels=_limit(process, unit),
         cursor_x=view.cursor,
         markers=tuple(markers),
+        spans=tuple(spans),
         legend=False,
+        margin=LABELS if len(traces) > 1 else 0,
         empty="no memory measured yet",
     )
+
+
+def _range(traces: Sequence[Trace]) -> tuple[float, float] | None:
+    """Where the curves hardly move, an axis that does not make much of it; None: as they are."""
+    ends = [(float(np.nanmin(trace.y)), float(np.nanmax(trace.y))) for trace in traces if np.isfinite(trace.y).any()]
+    if not ends:
+        return None
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    least = LEAST_RANGE * high
+    if high - low >= least:
+        return None
+    scale = y_scale(max(low - (least - high + low) / 2, 0.0), high + (least - high + low) / 2, False, TICKS)
+    return scale.low, scale.high
 
 
 def _limit(process: ProcessState, unit: float) -> tuple[Level, ...]:
@@ -76,12 +100,16 @@ def _limit(process: ProcessState, unit: float) -> tuple[Level, ...]:
     return () if total is None or not total.last_y else (Level(total.last_y / unit, label="device"),)
 
 
-def fragmentation(process: ProcessState) -> float | None:
-    """Share of what the first device has reserved that is split and cannot be given back; None: no device."""
-    reserved, split = process.series.get("alloc0/reserved"), process.series.get("alloc0/inactive_split")
-    if reserved is None or split is None or not reserved.last_y or split.last_y is None:
-        return None
-    return split.last_y / reserved.last_y
+def fragmentation(process: ProcessState, cursor: float | None = None) -> float | None:
+    """Share of what the first device has reserved that is split and cannot be given back; None: no device.
+
+    At the step `cursor`, or the newest.
+    """
+    series = (process.series.get("alloc0/reserved"), process.series.get("alloc0/inactive_split"))
+    reserved, split = (
+        None if known is None else known.last_y if cursor is None else known.y_at(cursor) for known in series
+    )
+    return split / reserved if reserved and split is not None else None
 
 
 class MemoryPane(Pane):
@@ -100,6 +128,7 @@ class MemoryPane(Pane):
         self.now: list[float | None] = []
         self.split: float | None = None
         self.unit = ""
+        self.cursor: float | None = None
 
     def body(self) -> ComposeResult:
         """The chart."""
@@ -108,10 +137,11 @@ class MemoryPane(Pane):
     def gather(self, look: Look) -> None:
         """The window of each curve, and its value at the cursor or at the tail."""
         process, cursor = look.process, look.view.cursor
-        self.spec = memory_spec(process, look.view, self.chart.dot_columns or 2, look.markers)
+        self.spec = memory_spec(process, look.view, self.chart.dot_columns or 2, look.markers, look.spans)
+        self.cursor = cursor
         series = [process.series[name] for name, _ in memory_curves(process)]
         self.now = [known.last_y if cursor is None else known.y_at(cursor) for known in series]
-        self.split, self.unit = fragmentation(process), unit_of(process)[0]
+        self.split, self.unit = fragmentation(process, cursor), unit_of(process)[0]
 
     def present(self) -> None:
         """The chart, with the values in the title."""
@@ -120,4 +150,6 @@ class MemoryPane(Pane):
         for trace, at in zip(self.spec.traces, self.now, strict=True):
             known = at is not None and np.isfinite(at)
             told.append(value(size(at) if known else "–", key=trace.label, key_ink=trace.ink))
-        self.head(told, self.unit + (f", {percent(self.split)} split" if self.split is not None else ""))
+        words = [f"step {count(self.cursor)}"] if self.cursor is not None else []
+        words += [self.unit] + ([f"{percent(self.split)} split"] if self.split is not None else [])
+        self.head(told, ", ".join(words))

@@ -42,6 +42,7 @@ class HostSampler:
         idle = whole.idle + getattr(whole, "iowait", 0.0)
         busy = sum(whole) - idle - getattr(whole, "guest", 0.0) - getattr(whole, "guest_nice", 0.0)
         children = _children()
+        shared_used, shared_total = _shared()
         elapsed = None if self._at is None else now - self._at
         self._at = now
         return [
@@ -57,6 +58,8 @@ class HostSampler:
                 children_rss=None if children is None else sum(rss for _, rss in children.values()),
                 children=None if children is None else len(children),
                 children_private=self._private(now, children) if children else None,
+                shared_used=shared_used,
+                shared_total=shared_total,
             )
         ]
 
@@ -91,6 +94,15 @@ def _private_bytes(pid: str) -> int:
     """Resident bytes of a process that no other one has. Raises `OSError` when it is gone, or hidden."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_bytes()
     return sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith(b"Private_"))
+
+
+def _shared() -> tuple[int | None, int | None]:
+    """Bytes used of /dev/shm, and how many there are."""
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:
+        return None, None
+    return (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_blocks * found.f_frsize
 
 
 def usable_cores() -> int | None:

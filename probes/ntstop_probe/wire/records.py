@@ -198,6 +198,10 @@ class Host(msgspec.Struct, tag="host", array_like=True, frozen=True):
     children_private: int | None = None
     """Bytes of the children that they share with nobody. A fork shares all, and what is written is copied: this grows
     with it, while `children_rss` has counted the shared pages from the first. None: not read at this moment."""
+    shared_used: int | None = None
+    """Bytes in /dev/shm, through which loader workers hand over what they have loaded. None: there is none."""
+    shared_total: int | None = None
+    """Bytes that there is room for in it; a container often has 64 MiB."""
 
 
 class Allocator(msgspec.Struct, tag="allocator", array_like=True, frozen=True):
