@@ -9,14 +9,15 @@ from ..diagnosis.finding import Finding
 from ..run.process import ProcessState
 from .raster.spec import Marker
 
-_KINDS: dict[str, Literal["checkpoint", "epoch", "resume", "mark", "sampling"]] = {
+_KINDS: dict[str, Literal["checkpoint", "epoch", "eval", "resume", "mark", "sampling"]] = {
     "checkpoint": "checkpoint",
     "epoch": "epoch",
+    "evaluation": "eval",
     "resume": "resume",
     "mark": "mark",
     "sampling": "sampling",
 }
-"""Events that are drawn. An evaluation shows in its own points."""
+"""Events that are drawn."""
 
 
 def markers_of(process: ProcessState, findings: Sequence[Finding], noted: Iterable[int] = ()) -> list[Marker]:

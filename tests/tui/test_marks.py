@@ -5,6 +5,8 @@ from __future__ import annotations
 from ntstop.run.process import ProcessState, Track
 from ntstop.tui.facts import _sampling
 from ntstop.tui.marks import markers_of
+from ntstop.tui.raster.axes import MARKERS
+from ntstop.tui.screens.help import MEANINGS, axis_signs
 from ntstop_probe.wire import Event, ProbeStatus
 
 
@@ -29,6 +31,19 @@ def test_a_change_of_what_is_measured_is_marked_and_a_mere_interval_is_not() -> 
         (128.0, "sampling"),
         (900.0, "sampling"),
     ]
+
+
+def test_what_the_job_does_is_marked_at_its_step() -> None:
+    process = ProcessState(1, Track(None))
+    kinds = ("checkpoint", "epoch", "evaluation", "resume", "mark", "exit")
+    process.events.extend(Event(float(step), kind, ordinal=step, step=step + 1) for step, kind in enumerate(kinds))
+    drawn = [("checkpoint", 1.0), ("epoch", 2.0), ("eval", 3.0), ("resume", 4.0), ("mark", 5.0)]
+    assert [(marker.kind, marker.x) for marker in markers_of(process, [])] == drawn
+
+
+def test_every_sign_that_is_drawn_is_explained_in_the_help() -> None:
+    assert set(MEANINGS) == set(MARKERS) - {"info"}
+    assert [sign for sign, _ in axis_signs(True)] == [MARKERS[kind][1] for kind in MEANINGS]
 
 
 def test_only_what_is_not_looked_at_in_every_step_is_said() -> None:

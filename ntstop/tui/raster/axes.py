@@ -17,7 +17,7 @@ MARKERS: dict[str, tuple[str, str, Ink]] = {
     "sampling": ("┊", ":", Ink.AXIS),
     "mark": ("•", "^", Ink.MARK),
     "epoch": ("╵", "'", Ink.AXIS),
-    "eval": ("◆", "v", Ink.MARK),
+    "eval": ("◇", "v", Ink.DIM),
     "checkpoint": ("⚑", "c", Ink.INFO),
     "resume": ("↺", "r", Ink.INFO),
     "note": ("★", "m", Ink.MARK),

@@ -13,6 +13,8 @@ from textual.widgets import Static
 
 from .. import bindings
 from ..keymap import key_label
+from ..raster.axes import MARKERS
+from ..widgets.pane import is_ascii
 from .dialog import Dialog
 
 
@@ -25,6 +27,24 @@ class Helpable(Protocol):
 
 
 Keys = list[tuple[str, str]]
+MEANINGS = {
+    "checkpoint": "a checkpoint was saved",
+    "eval": "an evaluation",
+    "epoch": "an epoch ended",
+    "resume": "training resumed from a checkpoint",
+    "mark": "the job has marked it",
+    "note": "somebody has noted something, with m",
+    "sampling": "the probe looks at less from here on, or at more again",
+    "warning": "a finding began that someone should look at today",
+    "critical": "a finding began that needs someone now",
+}
+"""Of the markers that are drawn: a finding that is only noted has none."""
+
+
+def axis_signs(ascii_only: bool) -> Keys:
+    """What the signs on the step axis mean."""
+    signs = {kind: (sign, plain) for kind, (sign, plain, _) in MARKERS.items()}
+    return [(signs[kind][ascii_only], meaning) for kind, meaning in MEANINGS.items()]
 
 
 class HelpScreen(Dialog[None]):
@@ -56,7 +76,10 @@ class HelpScreen(Dialog[None]):
             shown = key_label(binding.key) if is_screen or not binding.key_display else binding.key_display
             groups.setdefault(name, []).append((shown, binding.tooltip))
         order = ["this pane", here, "everywhere"]
-        return cls(about, [(name, groups[name]) for name in order if name in groups])
+        told = [(name, groups[name]) for name in order if name in groups]
+        if about:
+            told.append(("on the step axis", axis_signs(is_ascii(screen.app))))
+        return cls(about, told)
 
     def compose(self) -> ComposeResult:
         """One column of text, scrollable where the terminal is small."""
