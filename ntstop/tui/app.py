@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from textual import events
 from textual.app import App
 from textual.await_complete import AwaitComplete
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.screen import Screen
 
 from ..session import Session
@@ -79,6 +80,11 @@ class NtstopApp(App[int], inherit_bindings=False):
     def few_colours(self) -> bool:
         """Whether to draw with the terminal's own 16 colours."""
         return self._poor or self.theme == ANSI
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Without the one that looks for colours of the terminal's own in every piece of every line: where they are
+        drawn they are meant, and what it returns is a second copy of the screen."""
+        return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
 
     def on_mount(self) -> None:
         """Take the terminal in hand, show the overview, and look at the sessions now and then."""

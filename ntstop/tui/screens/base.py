@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Container
 from textual.dom import DOMNode
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -54,6 +55,8 @@ class RunScreen(Screen[None]):
         self._versions: dict[str | None, int] = {}
         self._turn = 0
         self._is_due = False
+        self._seen: tuple[Size, str] | None = None
+        """Size and theme of the app when this was last on top."""
 
     @property
     def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
@@ -97,10 +100,18 @@ class RunScreen(Screen[None]):
             home.focus()
         self.call_after_refresh(self.tick)
 
-    def on_screen_resume(self) -> None:
-        """What has happened since, on another screen or to the terminal, is drawn at once."""
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """What has happened since, on another screen or to the terminal, is drawn at once.
+
+        Where neither size nor theme is another one, all styles are what they were: textual need not find that out.
+        """
         self.query_one(Hints).redraw()
-        self._fit(*self.app.size)
+        seen, self._seen = self._seen, (self.app.size, self.app.theme)
+        if seen == self._seen:
+            event.refresh_styles = False
+            self.redraw()
+        else:
+            self._fit(*self.app.size)
 
     def on_resize(self, event: events.Resize) -> None:
         """Another size has room for other panes."""

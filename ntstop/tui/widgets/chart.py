@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rich.style import Style
 from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
@@ -29,6 +30,8 @@ class PictureWidget(PointedWidget):
         super().__init__(id=id, classes=classes)
         self.picture = Picture.blank(0, 0)
         self._palette: Palette = MONO
+        self._ground: Style | None = None
+        """The widget's own style that the strips are drawn over."""
         self._strips: dict[int, Strip] = {}
 
     def draw(self, width: int, height: int) -> Picture:
@@ -67,17 +70,23 @@ class PictureWidget(PointedWidget):
             strip = self._strips[y] = strip_of(self.picture, y, self._palette, self.rich_style)
         return strip
 
-    def notify_style_update(self) -> None:
-        """A new theme or focus may change the ground under every cell."""
-        super().notify_style_update()
+    def repaint(self) -> None:
+        """Draw all anew, with nothing kept of before."""
+        self._ground = self.rich_style
         self._strips.clear()
-        if self.is_attached and self.size.width:
-            self.redraw()
+        self.redraw()
+
+    def notify_style_update(self) -> None:
+        """A new theme or focus may change the ground under every cell; most updates do not, and cost no picture."""
+        super().notify_style_update()
+        if not (self.is_attached and self.size.width):
+            return
+        if self.rich_style != self._ground or palette_of(self.app) is not self._palette:
+            self.repaint()
 
     def on_resize(self, event: events.Resize) -> None:
         """A new size is a new picture."""
-        self._strips.clear()
-        self.redraw()
+        self.repaint()
 
 
 class Chart(PictureWidget):

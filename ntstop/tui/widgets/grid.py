@@ -117,10 +117,10 @@ class ChartGrid(PictureWidget):
             known = self._plots[place] = spec, plot(sized)
         return known[1]
 
-    def notify_style_update(self) -> None:
+    def repaint(self) -> None:
         """Another theme may draw with other characters."""
         self._plots = {}
-        super().notify_style_update()
+        super().repaint()
 
     def place_at(self, column: int, row: int) -> int | None:
         """Which chart is there."""
