@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from ntstop import text
 from ntstop.commands.ls import table
+from ntstop.removal import delete, last_activity, size_of, why_not
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
 from ntstop.sources.runs import RunEntry
-from ntstop.viewer_state import ViewerState
-from ntstop_probe import registry
 
-SILENT = 3600.0
-"""Seconds after which a run that nobody can vouch for (another host, nothing recorded yet) is taken for ended."""
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -54,7 +48,7 @@ def prune(older_than: str | None, larger_than: str | None, *, yes: bool) -> int:
     chosen = []
     for entry in reversed(entries):
         # `scan` has the latest activity first.
-        is_old = age is not None and time.time() - _activity(entry) > age
+        is_old = age is not None and time.time() - last_activity(entry) > age
         if (is_old or (most is not None and total > most)) and not why_not(entry):
             chosen.append(entry)
             total -= sizes[entry.path]
@@ -64,20 +58,6 @@ def prune(older_than: str | None, larger_than: str | None, *, yes: bool) -> int:
         click.echo("nothing to remove")
         return 0
     return _delete(chosen, yes=yes)
-
-
-def why_not(entry: RunEntry) -> str:
-    """Why a run must stay, "" when it may go."""
-    folder = registry.runs_folder()
-    if entry.path.is_symlink() or entry.path.parent.resolve() != folder.resolve() or not entry.path.is_dir():
-        return f"only runs in {folder} are removed, and {entry.path} is none"
-    if entry.active:
-        return f"it is {entry.state} ({entry.why})"
-    if entry.problem:
-        return entry.problem
-    if (entry.state == "stale" or not entry.processes) and time.time() - _activity(entry) < SILENT:
-        return f"it may go on: {entry.why or 'nothing has been recorded yet'}"
-    return ""
 
 
 def _delete(entries: list[RunEntry], *, yes: bool) -> int:
@@ -94,28 +74,12 @@ def _delete(entries: list[RunEntry], *, yes: bool) -> int:
             return 1
     for entry in entries:
         try:
-            # A run of the same id may have begun meanwhile.
-            if reason := why_not(runs.read_run(entry.path)):
+            if reason := delete(entry.path):
                 click.echo(f"ntstop: {entry.id} stays: {reason}", err=True)
-                continue
-            shutil.rmtree(entry.path)
-            ViewerState(entry.id).forget()
         except SourceError as error:
             click.echo(f"ntstop: {error}", err=True)
     click.echo(f"removed {sum(not entry.path.exists() for entry in entries)} of {what}")
     return 0
-
-
-def size_of(folder: Path) -> int:
-    """Bytes of the files in a folder; links are not followed."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(path, name)).st_size
-            except OSError:
-                continue
-    return total
 
 
 def seconds_of(age: str) -> float:
@@ -132,12 +96,3 @@ def bytes_of(size: str) -> float:
     if not found:
         raise click.ClickException(f"--larger-than {size!r}: a size such as 5GB or 500MB")
     return float(found[1]) * float((1024 if found[3] else 1000) ** _SIZES[found[2]])
-
-
-def _activity(entry: RunEntry) -> float:
-    """Unix time of the last sign of life; of a folder without any, when it was changed."""
-    known = entry.last_activity or entry.started
-    try:
-        return known if known is not None else entry.path.lstat().st_mtime
-    except OSError:
-        return time.time()

@@ -301,8 +301,14 @@ RUNS: list[BindingType] = [
     key("end", "row(1000000)", "", ""),
     key("enter", "switch", "look", "look at this run", show=True),
     key("o", "overlay", "overlay", "lay this run over those that are shown, or no longer", show=True),
+    key("x,delete", "remove", "remove", "remove the recording of this run, which has ended; it asks first", show=True),
     key("escape,q,R", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
     *_as_without,
+]
+
+CONFIRM: list[BindingType] = [
+    key("y", "agree", "yes", "do it", show=True),
+    key("escape,n,q", "app.pop_screen", "no", "leave all as it is", show=True, display="esc"),
 ]
 
 LAYER_OUT: list[BindingType] = [

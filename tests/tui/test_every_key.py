@@ -38,6 +38,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "CARD": ("enter",),
     "NOTE": ("a",),
     "RUNS": ("R",),
+    "CONFIRM": ("R", "x"),
     "COMMANDS": ("ctrl+p",),
     "LAYER_OUT": ("question_mark",),
 }
@@ -47,7 +48,7 @@ TOGETHER = (
     ("APP", "RUN", "OVERVIEW", "FINDINGS", "LAYERS"),
     ("CURVES", "CURVES_PANE", "LAYERS_SCREEN", "LAYER_CURVES", "TABLE"),
     ("STEP_TABLE", "FINDINGS_SCREEN", "LINES"),
-    ("CARD", "NOTE", "RUNS", "COMMANDS", "LAYER_OUT"),
+    ("CARD", "NOTE", "RUNS", "CONFIRM", "COMMANDS", "LAYER_OUT"),
 )
 """Lists that are tried in one app: opening one takes longer than a key."""
 
@@ -86,6 +87,7 @@ BEFORE: dict[tuple[str, str], str] = {
 ELSEWHERE = {
     ("APP", "q"): "it ends the app, with ctrl+c: tests of the terminal's accidents",
     ("APP", "ctrl+c"): "see q",
+    ("CONFIRM", "y"): "it removes the run: tests of the runs",
     ("APP", "ctrl+z"): "it stops the process: tests of the terminal's accidents and of the mouse",
 }
 NOTHING = 8

@@ -12,7 +12,7 @@ import pytest
 from ntstop.runlist import RunList
 from ntstop.session import Session
 from ntstop.tui.app import NtstopApp
-from ntstop.tui.screens.runs import RunsScreen
+from ntstop.tui.screens.runs import RunRows, RunsScreen
 from tests.helpers import wait_until
 from tests.monitor.writer import Writer, steps
 from tests.tui import feed
@@ -95,6 +95,38 @@ async def test_o_lays_a_run_over_and_takes_it_away_again(three: list[Path]) -> N
         assert len(screen.app.workspace.runs) == 1
 
 
+async def test_x_removes_a_run_that_has_ended_once_somebody_says_yes(three: list[Path]) -> None:
+    async with opened(Session(three[0])) as screen:
+        await screen.pilot.press("R")
+        await screen.shows("alpha", "beta", "gamma")
+        rows = screen.app.screen.query_one(RunRows)
+        await screen.pilot.press("home")
+        chosen, place = rows.rows[rows.place].entry.path, rows.place
+        await screen.pilot.press("x")
+        await screen.shows(f"remove {chosen.name}", "cannot be had back")
+        await screen.pilot.press("escape")
+        await screen.until(lambda: isinstance(screen.app.screen, RunsScreen), "the list again")
+        assert chosen.exists()
+        await screen.pilot.press("delete")
+        await screen.shows("cannot be had back")
+        await screen.pilot.press("y")
+        await screen.until(lambda: len(rows.rows) == 2, "it is not listed any more")
+        assert not chosen.exists() and rows.place == place
+
+
+async def test_a_run_that_goes_on_is_not_removed(home: Path) -> None:
+    writer = Writer("live")
+    writer.send(steps(0, [2.0] * 30))
+    writer.beat(30)
+    async with opened(Session(home / "runs" / "live")) as screen:
+        await screen.pilot.press("R")
+        await screen.shows("● live")
+        await screen.pilot.press("x")
+        await screen.shows("live is not removed: it is live")
+        assert (home / "runs" / "live").exists()
+    writer.close()
+
+
 async def test_the_run_that_others_are_laid_over_cannot_be_taken_away(three: list[Path]) -> None:
     async with opened(Session(three[0])) as screen:
         await screen.pilot.press("R")
@@ -126,7 +158,7 @@ async def test_no_run_at_all_is_said(home: Path) -> None:
 async def test_at_80_by_24_the_list_keeps_its_most_important_columns(three: list[Path]) -> None:
     async with opened(Session(three[0]), size=(80, 24)) as screen:
         await screen.pilot.press("R")
-        await screen.shows("alpha", "finished", "99", "2.010")
+        await screen.shows("alpha", "finished", "██▇▆", "✖ nonfinite-loss")
 
 
 def test_a_recording_that_is_too_long_is_listed_without_its_curve(

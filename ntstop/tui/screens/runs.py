@@ -11,10 +11,11 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from ...removal import delete, size_of, why_not
 from ...runlist import CELLS, Listed, RunList
 from ...sources.base import SourceError
 from ...sparkline import spark
-from ...text import clip, count, duration, number, rate, safe
+from ...text import clip, count, duration, number, rate, safe, size
 from .. import bindings
 from ..facts import GLYPHS
 from ..raster.ink import Ink, line
@@ -26,6 +27,7 @@ from ..widgets.chart import PictureWidget
 from ..widgets.findings import INKS, WORDS
 from ..widgets.pane import is_ascii
 from ..workspace import Workspace
+from .confirm import ConfirmScreen
 from .dialog import Dialog
 
 _LOOK = 0.5
@@ -35,12 +37,12 @@ COLUMNS = (
     Column("", 1, keep=9, right=False),
     Column("state", 10, keep=8, right=False),
     Column("run", 0, keep=9, least=16, right=False),
-    Column("step", 9, keep=7),
-    Column("loss", 7, keep=7),
+    Column("step", 9, keep=5),
+    Column("loss", 7, keep=4),
     Column("curve", CELLS, keep=6, right=False),
-    Column("rate", 8, keep=3),
-    Column("age", 7, keep=4),
-    Column("newest finding", 22, keep=5, right=False),
+    Column("rate", 8, keep=2),
+    Column("age", 7, keep=3),
+    Column("weightiest finding", 20, keep=7, right=False),
 )
 
 
@@ -52,13 +54,14 @@ class RunRows(PictureWidget):
         self.workspace, self.source = workspace, listed
         self.rows: Sequence[Listed] = ()
         self.chosen: Path | None = None
-        self.top = 0
+        self.top = self._place = 0
 
     @property
     def place(self) -> int:
-        """Index of the chosen row; the run that is looked at, where none was chosen."""
-        path = self.chosen or self.workspace.session.path
-        return next((place for place, row in enumerate(self.rows) if row.entry.path == path), 0)
+        """Index of the chosen row; the run that is looked at, where none was chosen; of one that is gone its place."""
+        path, last = self.chosen or self.workspace.session.path, max(len(self.rows) - 1, 0)
+        self._place = next((at for at, row in enumerate(self.rows) if row.entry.path == path), min(self._place, last))
+        return self._place
 
     def draw(self, width: int, height: int) -> Picture:
         """The rows in view."""
@@ -135,7 +138,7 @@ class RunsScreen(Dialog[None]):
         """A frame with the rows in it."""
         with Vertical(id="runs") as frame:
             frame.border_title = "runs"
-            frame.border_subtitle = "enter: look at   o: lay over   esc: back"
+            frame.border_subtitle = "enter: look at   o: lay over   x: remove   esc: back"
             yield self.rows
 
     def on_mount(self) -> None:
@@ -185,10 +188,27 @@ class RunsScreen(Dialog[None]):
             self._tried(lambda: self.workspace.toggle(entry.path))
             self.rows.redraw()
 
+    def action_remove(self) -> None:
+        """Remove the recording of the chosen run, where it has ended and somebody says yes."""
+        if not self.rows.rows:
+            return
+        entry = self.rows.rows[self.rows.place].entry
+        if why := why_not(entry):
+            self.app.notify(f"{entry.id} is not removed: {why}", timeout=4)
+            return
+        name = f"{entry.id} ({entry.title})" if entry.title else entry.id
+
+        def remove(agreed: bool | None) -> None:
+            if agreed:
+                self._tried(lambda: delete(entry.path))
+
+        question = f"Its recording, {size(size_of(entry.path))}, and the notes on it cannot be had back."
+        self.app.push_screen(ConfirmScreen(f"remove {name}?", question), remove)
+
     def _tried(self, act: Callable[[], str]) -> bool:
         try:
             why = act()
-        except SourceError as error:
+        except (SourceError, OSError) as error:
             why = str(error)
         if why:
             self.app.notify(why, timeout=4)
