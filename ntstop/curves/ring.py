@@ -70,6 +70,16 @@ class Ring:
             return self._table[:, begin:end]
         return np.concatenate((self._table[:, begin:], self._table[:, : end - width]), axis=1)
 
+    def newest_at_most(self, row: int, limit: float) -> Table | None:
+        """The newest column whose number in `row` is at most `limit`, as a vector; None where there is none."""
+        width, end = self._table.shape[1], self._start + self._size
+        # What has gone round lies before the rest, and is newer.
+        for begin, stop in ((0, end - width), (self._start, min(end, width))):
+            if begin < stop and len(found := np.flatnonzero(self._table[row, begin:stop] <= limit)):
+                column: Table = self._table[:, begin + found[-1]]
+                return column
+        return None
+
     def all(self) -> Table:
         """Every column, oldest first; not to be written to."""
         return self.last(self._size)

@@ -165,10 +165,8 @@ class Series:
         Where the points are gone, the mean of the bucket around `x`.
         """
         self._settle()
-        points = self._raw.all()
-        found = np.flatnonzero(points[_X] <= x)
-        if len(found):
-            return float(points[_Y, found[-1]])
+        if (point := self._raw.newest_at_most(_X, x)) is not None:
+            return float(point[_Y])
         for block in self._pyramid.levels():
             found = np.flatnonzero(block[X_LO] <= x)
             if len(found):

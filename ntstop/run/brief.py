@@ -75,6 +75,12 @@ class Brief:
             if len(self._x) >= _MOST:
                 self.settle()
 
+    def at(self, x: float) -> float | None:
+        """The step time at `x`, as `Series.y_at` has it; what waits goes on waiting."""
+        if self._x and min(self._x) <= x:
+            return next(y for at, y in zip(reversed(self._x), reversed(self._y), strict=True) if at <= x)
+        return self.curve.y_at(x)
+
     def settle(self) -> Series:
         """The curve of the step times, with all that was taken in."""
         if self._x:

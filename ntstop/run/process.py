@@ -244,6 +244,14 @@ class ProcessState:
         series = self.track.series.get(name)
         return None if series is None else series.last_y
 
+    def at(self, name: str, x: float) -> float | None:
+        """The value of a curve at `x`, see `Series.y_at`; None where there is no such curve, or it is not kept."""
+        brief = self.track.brief
+        if brief is not None:
+            return brief.at(x) if name == STEP_TIME else None
+        series = self.track.series.get(name)
+        return None if series is None else series.y_at(x)
+
     @property
     def eta(self) -> float | None:
         """Seconds to the last step at the present rate; None where the total or the rate is not known."""

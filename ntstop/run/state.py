@@ -57,10 +57,18 @@ class RunState:
         self._tracks: list[Track] = []
         self._layered: Track | None = None
         """The one whose layers are kept."""
+        self._primary: ProcessState | None = None
+        self._ranks: dict[int | None, ProcessState] | None = None
+        """These two as they were found last; None where they have to be found anew."""
 
     @property
     def primary(self) -> ProcessState | None:
         """Rank 0 (or the process without a rank) in its latest attempt; None before any process."""
+        if self._primary is None:
+            self._primary = self._find_primary()
+        return self._primary
+
+    def _find_primary(self) -> ProcessState | None:
         processes = list(self.processes.values())
         if any(process.rank is not None for process in processes):
             # A launcher with the probe in it has no rank and takes no steps.
@@ -69,7 +77,12 @@ class RunState:
 
     @property
     def ranks(self) -> dict[int | None, ProcessState]:
-        """The latest attempt of every rank, by rank; a process without one stands under None."""
+        """The latest attempt of every rank, by rank; a process without one stands under None. Not to be changed."""
+        if self._ranks is None:
+            self._ranks = self._find_ranks()
+        return self._ranks
+
+    def _find_ranks(self) -> dict[int | None, ProcessState]:
         latest: dict[int | None, ProcessState] = {}
         for process in self.processes.values():
             known = latest.get(process.rank)
@@ -87,6 +100,7 @@ class RunState:
         process = self.processes.get(writer)
         if process is None:
             process = self.processes[writer] = ProcessState(writer, self._new_track(None))
+            self._forget_ranks()
         self.version += 1
         try:
             self._apply(process, record)
@@ -95,6 +109,8 @@ class RunState:
 
     def _apply(self, process: ProcessState, record: Record) -> None:
         if isinstance(record, Steps):
+            if not process.steps:
+                self._forget_ranks()
             if process.track.brief is None:
                 _apply_steps(process, record)
             else:
@@ -128,6 +144,10 @@ class RunState:
         else:
             self._apply_hello(process, record)
 
+    def _forget_ranks(self) -> None:
+        """Something has come that may change which process is a rank's latest, or the first of all."""
+        self._primary = self._ranks = None
+
     def _apply_layers(self, process: ProcessState, sample: Layers) -> None:
         """Keep the layers of the first rank only: those of a data-parallel run are alike, and megabytes each."""
         track, kept = process.track, self._layered
@@ -140,6 +160,7 @@ class RunState:
 
     def _apply_hello(self, process: ProcessState, hello: Hello) -> None:
         known, process.hello = process.hello, hello
+        self._forget_ranks()
         if known is None or (known.rank, known.attempt) != (hello.rank, hello.attempt):
             self._join_track(process, hello)
 

@@ -45,6 +45,9 @@ def test_a_rank_among_many_keeps_the_curve_of_its_step_time_and_no_other() -> No
     first, last = state.processes[1], state.processes[RANKS]
     assert state.primary is first and {"loss", "lr", "host/process_rss", "accuracy"} <= first.series.keys()
     assert set(last.series) == {"step_time"}
+    for at in (-1.0, 0.0, 33.5, 299.0, 400.0):
+        assert last.at("step_time", at) == pytest.approx(last.series["step_time"].y_at(at)), at
+        assert last.at("loss", at) is None
     for process in (first, last):
         x, y, _ = process.series["step_time"].recent(400)
         assert x.tolist() == list(range(300))

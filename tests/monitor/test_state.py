@@ -7,6 +7,8 @@ import math
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ntstop.run.process import EVENTS, ProcessState
 from ntstop.run.state import RunState
@@ -229,3 +231,28 @@ def test_the_time_left_comes_from_the_rate() -> None:
 def test_names_with_any_characters_are_kept_as_they_are() -> None:
     name = "損失/🔥\x1b[31m"
     assert xy(after(Scalars(1.0, 1, 0, {name: 2.0})), name) == ([1], [2.0])
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["steps", *range(4)])), max_size=12))
+def test_ranks_and_the_first_of_them_are_found_anew_whenever_they_may_be_others(
+    told: list[tuple[int, str | int]],
+) -> None:
+    looked_at = RunState()
+    records = [
+        (
+            writer,
+            steps(0, [2.0, 1.0]) if what == "steps" else hello(rank=[None, 0, 0, 1][int(what)], attempt=int(what) % 3),
+        )
+        for writer, what in told
+    ]
+    for count, (writer, record) in enumerate(records, 1):
+        looked_at.apply(writer, record)
+        never_looked_at = RunState()
+        for earlier in records[:count]:
+            never_looked_at.apply(*earlier)
+        assert looked_at.primary is not None and never_looked_at.primary is not None
+        assert looked_at.primary.writer == never_looked_at.primary.writer
+        assert list(looked_at.ranks) == list(never_looked_at.ranks)
+        assert [one.writer for one in looked_at.ranks.values()] == [
+            one.writer for one in never_looked_at.ranks.values()
+        ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from textual.app import ComposeResult
@@ -38,7 +39,7 @@ MOST_COLUMNS = 100
 RECENT = 32
 """Newest steps by which the slowest ranks are found."""
 FRESH_SECONDS = 0.8
-"""How long the choice of rows stands, among many ranks."""
+"""How long a map of many ranks stands while the same steps are shown."""
 
 
 def chosen_ranks(ranks: dict[int | None, ProcessState]) -> list[int | None]:
@@ -106,15 +107,14 @@ def rank_spec(
     ranks: dict[int | None, ProcessState],
     view: StepView,
     columns: int,
-    chosen: Sequence[int | None] | None = None,
     markers: Sequence[Marker] = (),
     spans: Sequence[Span] = (),
 ) -> HeatSpec:
-    """Ranks × steps, each the mean step time of its column over the median of the column. `chosen`: the rows."""
+    """Ranks × steps, each the mean step time of its column over the median of the column."""
     left, right = view.window
     columns = max(min(columns, MOST_COLUMNS), 1)
     edges = np.linspace(left, right, columns + 1)
-    chosen = chosen_ranks(ranks) if chosen is None else chosen
+    chosen = chosen_ranks(ranks)
     values = np.full((len(chosen), columns), np.nan)
     for row, rank in enumerate(chosen):
         series = ranks[rank].series.get(STEP_TIME)
@@ -162,7 +162,8 @@ class RankMapPane(Pane):
         self.curves: ChartSpec | None = None
         self.unit = ""
         self.now: list[float | None] = []
-        self._chosen: Sequence[int | None] = ()
+        self._wanted: Hashable = None
+        """What the map was made for."""
         self._stale_at = 0.0
 
     def body(self) -> ComposeResult:
@@ -181,9 +182,13 @@ class RankMapPane(Pane):
             series = [known for process in ranks.values() if (known := process.series.get(STEP_TIME)) is not None]
             self.now = [one.last_y if view.cursor is None else one.y_at(view.cursor) for one in series]
             return
-        if len(ranks) <= MOST_RANKS or now >= self._stale_at or not ranks.keys() >= set(self._chosen):
-            self._chosen, self._stale_at = chosen_ranks(ranks), now + FRESH_SECONDS
-        self.spec = rank_spec(ranks, view, self.heat.columns or 1, self._chosen, look.markers, look.spans)
+        columns = self.heat.columns or 1
+        wanted = (view.query, view.window, columns, len(ranks))
+        if len(ranks) <= MOST_RANKS or now >= self._stale_at or wanted != self._wanted:
+            self._wanted, self._stale_at = wanted, now + FRESH_SECONDS
+            self.spec = rank_spec(ranks, view, columns, look.markers, look.spans)
+        else:
+            self.spec = replace(self.spec, cursor_x=view.cursor, markers=tuple(look.markers), spans=tuple(look.spans))
 
     def present(self) -> None:
         """Whichever it is."""

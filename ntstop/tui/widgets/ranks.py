@@ -104,8 +104,7 @@ def _newest(process: ProcessState, *names: str) -> float | None:
 
 def _at(process: ProcessState, cursor: float, *names: str) -> float | None:
     """At the step under the cursor; None of a rank among many, of which only the step time is kept."""
-    known = (series.y_at(cursor) for name in names if (series := process.series.get(name)) is not None)
-    return next((found for found in known if found is not None), None)
+    return next((found for name in names if (found := process.at(name, cursor)) is not None), None)
 
 
 def _state(process: ProcessState, *, live: bool) -> tuple[str, Ink]:
