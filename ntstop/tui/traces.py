@@ -112,7 +112,9 @@ def trace_of(frame: Frame, lane: Lane, name: str, columns: int, smoothing: str, 
     x0, x1 = (alignment.step(end * frame.scale) for end in (left - margin, min(right, frame.end)))
     found = session.zoom.window(session.state, lane.process, name, x0, x1, columns, edges=True)
     is_sparse = found.count.sum() <= max(columns * FEW, 2)
-    y = found.mean if is_sparse else smoothed(found, smoothing, x1 - x0)
+    # As far as that of the same curve on the overview.
+    width = alignment.step(right * frame.scale) - alignment.step(left * frame.scale)
+    y = found.mean if is_sparse else smoothed(found, smoothing, width)
     x = found.x if alignment is STEPS else alignment.to_places(found.x) / frame.scale
     lo, hi = (found.lo, found.hi) if band and not is_sparse else (None, None)
     bad = found.nonfinite

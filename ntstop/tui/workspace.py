@@ -61,6 +61,12 @@ class Look:
         known = None if self.view.cursor is None else self.marks.get(round(self.view.cursor))
         return "" if known is None else known.note
 
+    @property
+    def told_at(self) -> float:
+        """Where values are told: at the cursor, where the picture was stopped, else the newest there are."""
+        view = self.view
+        return next((x for x in (view.cursor, view.frozen) if x is not None), np.inf)
+
     def window(self, name: str, x0: float, x1: float, columns: int, *, edges: bool = False) -> Buckets:
         """`Series.window` of the first run's series `name`, as fine as the recording has it. Raises `KeyError`."""
         return self.session.zoom.window(self.session.state, self.process, name, x0, x1, columns, edges=edges)

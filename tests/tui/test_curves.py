@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ntstop.curves.buckets import Buckets
 from ntstop.session import Session
-from ntstop.text import cell_width
+from ntstop.text import cell_width, number
 from ntstop.tui.app import NtstopApp
 from ntstop.tui.screens.curves import CurvesScreen
 from ntstop.tui.screens.help import HelpScreen
@@ -361,3 +361,28 @@ async def test_the_time_to_draw_does_not_grow_with_the_run() -> None:
         session.zoom.window = counted  # type: ignore[method-assign]
         await screen.press("y")
         assert asked and max(asked) <= 4 * 120
+
+
+async def test_the_newest_loss_is_the_same_number_everywhere_and_the_average_is_called_so() -> None:
+    async with opened(feed.training(1000)) as screen:
+        session = screen.app.workspace.session
+        with session.lock:
+            process = session.state.primary
+            assert process is not None
+            newest = number(process.series["loss"].last_y)
+        await screen.shows(newest)
+        await screen.go("1")
+        await screen.shows(f"loss  {newest}", "avg")
+        await screen.press("e", "e")
+        await screen.shows("raw", newest)
+        assert "avg" not in screen.text
+
+
+async def test_the_title_says_which_of_the_curves_have_room() -> None:
+    async with opened(feed.training(300), size=(80, 24)) as screen:
+        many = len(screen.curves.pane.shown)
+        await screen.shows(f"curves 1-4 of {many}")
+        await screen.press("end")
+        await screen.shows(f"-{many} of {many}")
+        await screen.press("enter")
+        await screen.shows(f"curves {many} of {many}")

@@ -11,11 +11,12 @@ from ntstop.text import cell_width
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.table import Cell, Column, draw_table, fitting
 from ntstop.tui.view import StepView
-from ntstop.tui.widgets.distribution import Distribution, draw_distribution
+from ntstop.tui.widgets.distribution import Distribution, draw_distribution, quantiles
 from ntstop.tui.widgets.holders import holders
 from ntstop.tui.widgets.layer_table import folded
 from ntstop.tui.widgets.ledger import ledger
 from ntstop.tui.widgets.lines import Entry, laid_out, wrapped
+from ntstop.tui.widgets.pane import draw_title, value
 from ntstop.tui.widgets.slowest import slowest_steps
 from ntstop_probe.wire import Allocator, Hello, Manifest, Schema, Steps, pack
 
@@ -75,6 +76,28 @@ def test_a_histogram_counts_every_step_and_names_its_tail() -> None:
 def test_a_few_long_steps_do_not_squeeze_all_others_into_one_bar() -> None:
     told = Distribution(np.sort(np.concatenate([np.linspace(0.064, 0.074, 95), np.linspace(0.2, 0.24, 5)])))
     assert sum(number > 5 for _, number in told.bins(12)) > 4
+
+
+def test_the_row_of_the_step_at_the_cursor_is_pointed_at() -> None:
+    told = Distribution(np.sort(np.array([0.1] * 90 + [0.2] * 9 + [5.0])))
+    rows = draw_distribution(told, 60, 10, at=("1,234", 0.1)).text().splitlines()
+    assert [row for row, text in enumerate(rows) if "◂ 1,234" in text] == [0] and "p50" in rows[0]
+    assert "◂ 1,234" in draw_distribution(told, 40, 10, at=("1,234", 9.0)).text().splitlines()[-1]
+
+
+def test_quantiles_of_one_unit_tell_it_once() -> None:
+    def told(*seconds: float) -> list[str]:
+        found = quantiles(Distribution(np.sort(np.array(seconds))))
+        return [" ".join(text for text, _ in pieces) for pieces in found]
+
+    assert told(*[0.0689] * 90, *[0.081] * 8, 0.233, 0.233) == ["p50 68.9", "p95 81.0", "p99 233 ms"]
+    assert told(*[0.5] * 90, *[2.0] * 10) == ["p50 500 ms", "p95 2.00 s", "p99 2.00 s"]
+    assert told() == []
+
+
+def test_a_value_that_is_not_known_keeps_its_place_in_a_title() -> None:
+    titles = [draw_title("loss", [value(text.rjust(6))], 30).text() for text in ("1.0", "–")]
+    assert [title.index(text) for title, text in zip(titles, ("1.0", "–"), strict=True)] == [25, 27]
 
 
 def process(**manifest: object) -> RunState:

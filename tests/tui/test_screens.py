@@ -14,8 +14,10 @@ from ntstop.tui.widgets.finding_table import FindingTable
 from ntstop.tui.widgets.layer_curves import LayerCurvesPane
 from ntstop.tui.widgets.layer_table import LayerTable
 from ntstop.tui.widgets.layers import LayersPane
+from ntstop.tui.widgets.phases import PhasesPane
 from ntstop.tui.widgets.slowest import SlowestPane
-from ntstop_probe.wire import Hello, Record
+from ntstop.tui.widgets.throughput import ThroughputPane
+from ntstop_probe.wire import Hello, Record, pack
 from tests.tui import feed
 from tests.tui.opened import Screen, opened
 
@@ -165,6 +167,25 @@ async def test_enter_on_a_slow_step_puts_the_cursor_there_on_every_screen(record
         assert screen.app.workspace.view.cursor == step
         await screen.go("1")
         await screen.shows(f"step {int(step)}")
+
+
+async def test_every_pane_of_the_step_screen_tells_the_step_at_the_cursor(records: list[Record]) -> None:
+    slow = feed.steps(1200, 1)
+    taken = structs.replace(slow, duration=pack("f4", [2.5]), phases={"data": pack("f4", [2.5])})
+    async with opened([*records, taken, feed.steps(1201, 3)], (120, 40)) as screen:
+        await screen.go("4")
+        await screen.shows("throughput", "p99")
+        screen.app.workspace.view.show(1200)
+        await screen.shows("data 100%", "─   2.50 s ─", "◂ 1,200", "step 1,200 2.50 s", "▸    1,200")
+        assert screen.shown.query_one(PhasesPane).stack.at_cursor == {"data": 2.5}
+        screen.app.workspace.view.show(1203)
+        await screen.shows("◂ 1,203", "data  25%")
+        steps = screen.session.state.primary
+        assert steps is not None
+        took = [screen.session.zoom.value_at(steps, "step_time", x) or 0.0 for x in range(1140, 1204)]
+        pane = screen.shown.query_one(ThroughputPane)
+        await screen.until(lambda: pane.spec.cursor_x == 1203, "the rate there")
+        assert pane.now.steps == pytest.approx(len(took) / sum(took), rel=0.02)
 
 
 async def test_filters_of_the_findings_hide_what_weighs_less_and_say_so(records: list[Record]) -> None:

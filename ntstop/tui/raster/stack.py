@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,8 @@ class StackSpec:
     x_range: tuple[float, float] | None = None
     markers: tuple[Marker, ...] = ()
     cursor_x: float | None = None
+    at_cursor: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each phase in the very step under the cursor; empty: not known, then the column's are told."""
     width: int = 0
     height: int = 0
     gutter: int = 8
@@ -67,7 +70,7 @@ def plot_stack(spec: StackSpec) -> Picture:
     cells = XScale(*stack_range(spec), box.width)
     parts = sorted(spec.parts, key=_order)
     seconds = np.array([_column_means(part, cells) for part in parts]).reshape(len(parts), box.width)
-    shown = _shown(seconds, cells, spec)
+    shown = _shown(parts, seconds, cells, spec)
     if not shown.sum() > 0:
         start = box.left + max((box.width - len(spec.empty)) // 2, 0)
         picture.write(box.top + (box.height - 1) // 2, start, spec.empty, Ink.DIM)
@@ -128,9 +131,11 @@ def _column_means(part: Part, cells: XScale) -> Floats:
     return means
 
 
-def _shown(seconds: Floats, cells: XScale, spec: StackSpec) -> Floats:
+def _shown(parts: list[Part], seconds: Floats, cells: XScale, spec: StackSpec) -> Floats:
     """The seconds of each phase that the percentages are of: at the cursor, else all over."""
     if spec.cursor_x is not None and cells.x0 <= spec.cursor_x <= cells.x1:
+        if sum(spec.at_cursor.values()) > 0:
+            return np.array([spec.at_cursor.get(part.name, 0.0) for part in parts])
         at: Floats = seconds[:, cells.column(spec.cursor_x)]
         if at.sum() > 0:
             return at

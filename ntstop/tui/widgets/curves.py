@@ -40,8 +40,8 @@ class CurvesPane(Pane):
     NAME = "curves"
     HELP = (
         "Every curve of the run on one step axis: a moving average over the band from the lowest to the highest value, "
-        "or diamonds where there are few points. Runs that were opened together lie over each other, each with its "
-        "colour and sign. ↑↓ choose a curve, enter makes it large, o lays it over the others."
+        "or diamonds where there are few points. In each title: the newest value, or that at the cursor. Runs that "
+        "were opened together lie over each other, each with its colour and sign; the values are those of their lines."
     )
     BINDINGS: ClassVar = bindings.CURVES_PANE
 
@@ -66,6 +66,8 @@ class CurvesPane(Pane):
         self._top = 0
         self._margin = 0
         self._axis_words: list[str] = []
+        self._seen: tuple[int, int] | None = None
+        """The first and the last of the curves that have room, from 1; None: all have."""
 
     def body(self) -> ComposeResult:
         """The grid."""
@@ -75,8 +77,8 @@ class CurvesPane(Pane):
         """The charts whose look has changed, and of the others those whose turn it is."""
         self._learn_names(look)
         frame = self.frame = frame_of(look, self.axis)
-        self._describe(frame, look)
         names = self._page()
+        self._describe(frame, look)
         fresh = dict(enumerate(self._cells))
         due = self._due(len(names))
         for place, name in enumerate(names):
@@ -145,7 +147,9 @@ class CurvesPane(Pane):
         row, rows = chosen // shape.columns, math.ceil(len(self.shown) / shape.columns)
         self._top = min(max(self._top, row - shape.rows + 1, 0), row, max(rows - shape.rows, 0))
         first = self._top * shape.columns
-        return self.shown[first : first + len(shape.boxes)]
+        seen = self.shown[first : first + len(shape.boxes)]
+        self._seen = (first + 1, first + len(seen)) if len(seen) < len(self.shown) else None
+        return seen
 
     def _due(self, charts: int) -> set[int]:
         """Places of the charts whose turn it is to show what has come since."""
@@ -177,7 +181,9 @@ class CurvesPane(Pane):
         marks = ["*"] if name in self.choice.pinned else []
         marks += ["+"] if name in self.choice.overlaid else []
         marks += [scale.unit] if scale.unit else []
-        return Cell(name, spec, self._values(name, traces, frame, look), " ".join(marks), name == self.choice.chosen)
+        return Cell(
+            name, spec, self._values(name, names, traces, frame, look), " ".join(marks), name == self.choice.chosen
+        )
 
     def _traces(self, names: Sequence[str], frame: Frame, columns: int, smoothing: str) -> list[Trace]:
         """The curves of one chart: those of all runs, less that of the first where differences are asked for."""
@@ -212,14 +218,20 @@ class CurvesPane(Pane):
             label = trace.label if len(names) == 1 else f"{trace.label} {name}" if of_run else name
             traces[place] = replace(trace, mark=sign, label=label)
 
-    def _values(self, name: str, traces: Sequence[Trace], frame: Frame, look: Look) -> list[Value]:
-        """The value of each run at the cursor, or the newest of its curve."""
+    def _values(
+        self, name: str, names: Sequence[str], traces: Sequence[Trace], frame: Frame, look: Look
+    ) -> list[Value]:
+        """The newest value of each curve, or that at the cursor; of several runs that of the line."""
         lines = [trace for trace in traces if trace.kind == "line"]
-        if len(frame.lanes) == 1 and look.view.cursor is not None and not self.choice.overlaid:
-            return [value(told(name, look.value_at(name, look.view.cursor)).rjust(6))]
+        if len(frame.lanes) > 1:
+            # Whose curve is lower is seen in the averages.
+            found = [(trace, name, value_at(trace, frame.cursor)) for trace in lines]
+        else:
+            there = [name for name in names if name in look.process.series]
+            known = zip(lines, there, strict=False)
+            found = [(trace, name, look.value_at(name, look.told_at)) for trace, name in known]
         return [
-            value(told(name, value_at(trace, frame.cursor)).rjust(6), Ink.STRONG, key=trace.mark, key_ink=trace.ink)
-            for trace in lines
+            value(told(name, at).rjust(6), Ink.STRONG, key=trace.mark, key_ink=trace.ink) for trace, name, at in found
         ]
 
     def _label_width(self) -> int:
@@ -236,6 +248,10 @@ class CurvesPane(Pane):
         view, choice = look.view, self.choice
         total = len(choice.names)
         words = [f"{len(self.shown)} of {count(total)}" if len(self.shown) < total else count(total)]
+        if choice.is_large and choice.chosen in self.shown:
+            words[0] = f"{self.shown.index(choice.chosen) + 1} of {words[0]}"
+        elif self._seen:
+            words[0] = f"{self._seen[0]}-{self._seen[1]} of {count(len(self.shown))}"
         if choice.filter:
             words.append(f"/{choice.filter}")
         if choice.order != "kind" or choice.is_reversed:

@@ -15,8 +15,8 @@ from ..raster.picture import Picture
 from ..view import StepView
 from ..workspace import Look
 from .chart import PictureWidget
-from .pane import Pane, is_ascii, plain_if, value
-from .phases import recent_steps
+from .pane import Pane, Value, is_ascii, plain_if, value
+from .phases import STEP_TIME, recent_steps
 
 FENCE = 3.0
 """Interquartile ranges over the upper quartile at which the histogram ends (Tukey's far out); the last row holds all
@@ -56,15 +56,19 @@ def step_times(process: ProcessState, view: StepView) -> Distribution:
     return Distribution(np.sort(recent_steps(process, view)[1]))
 
 
-def draw_distribution(told: Distribution, width: int, height: int, *, ascii_only: bool = False) -> Picture:
-    """A bar a range of step times; the rows of p50, p95 and p99 are named."""
+def draw_distribution(
+    told: Distribution, width: int, height: int, *, at: tuple[str, float] | None = None, ascii_only: bool = False
+) -> Picture:
+    """A bar a range of step times; the rows of p50, p95 and p99 are named, and that of a step: its name and seconds."""
     picture = Picture.blank(width, height)
     bins = told.bins(height)
     if not bins:
         picture.write(0, 2, "no step times yet", Ink.DIM)
         return plain_if(ascii_only, picture)
     most, total = max(number for _, number in bins), len(told.seconds)
-    names = _names(told, [edge for edge, _ in bins])
+    edges = [edge for edge, _ in bins]
+    names = _names(told, edges)
+    pointed = {} if at is None else {_row_of(at[1], edges): f"{'<' if ascii_only else '◂'} {at[0]}"}
     room = max(width - LABEL - SHARE - 12, 1)
     for row, (edge, number) in enumerate(bins):
         picture.write(row, 1, duration(edge, LABEL - 1), Ink.DIM)
@@ -77,7 +81,10 @@ def draw_distribution(told: Distribution, width: int, height: int, *, ascii_only
             few = "1 step" if number == 1 else f"{count(number)} steps"
             share = f"{100 * number / total:.0f}%" if number / total > 0.005 else few
             end = picture.write(row, end + 1, share, Ink.DIM)
-        picture.write(row, end + 1, names.get(row, ""), Ink.STRONG)
+        if row in names:
+            end = picture.write(row, end + 1, names[row], Ink.STRONG)
+        if row in pointed:
+            picture.write(row, min(end + 1, width - len(pointed[row])), pointed[row], Ink.CURSOR)
     return plain_if(ascii_only, picture)
 
 
@@ -87,25 +94,42 @@ def _names(told: Distribution, edges: list[float]) -> dict[int, str]:
     for share in (50, 95, 99):
         at = told.quantile(share / 100)
         if at is not None:
-            rows.setdefault(max(int(np.searchsorted(edges, at, side="right")) - 1, 0), []).append(f"p{share}")
+            rows.setdefault(_row_of(at, edges), []).append(f"p{share}")
     return {row: " ".join(names) for row, names in rows.items()}
+
+
+def _row_of(seconds: float, edges: list[float]) -> int:
+    return max(int(np.searchsorted(edges, seconds, side="right")) - 1, 0)
+
+
+def quantiles(told: Distribution) -> list[Value]:
+    """p50, p95 and p99 for a title; a unit that all have stands behind the last alone."""
+    found = [(share, at) for share in (50, 95, 99) if (at := told.quantile(share / 100)) is not None]
+    parts = [(f"p{share}", *duration(at).rsplit(" ", 1)) for share, at in found]
+    is_one = len({part[2:] for part in parts}) == 1
+    return [value(part[1] if is_one and part is not parts[-1] else " ".join(part[1:]), key=part[0]) for part in parts]
 
 
 class Histogram(PictureWidget):
     """The bars on the screen."""
 
     told = Distribution(np.empty(0))
+    at: tuple[str, float] | None = None
+    """The step at the cursor, and its seconds."""
 
     def draw(self, width: int, height: int) -> Picture:
         """The bars as they are."""
-        return draw_distribution(self.told, width, height, ascii_only=is_ascii(self.app))
+        return draw_distribution(self.told, width, height, at=self.at, ascii_only=is_ascii(self.app))
 
 
 class DistributionPane(Pane):
     """The distribution of the step time."""
 
-    NAME = "distribution"
-    HELP = "How long the newest 4,096 steps in view took; ≥: the last row holds all that are slower."
+    NAME = "spread"
+    HELP = (
+        "How long the newest 4,096 steps in view took, and where among them the step at the cursor lies. ≥: the last "
+        "row holds all that are slower. p95: all but a twentieth of the steps took less."
+    )
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -119,10 +143,12 @@ class DistributionPane(Pane):
     def gather(self, look: Look) -> None:
         """The step times in view."""
         self.told = step_times(look.process, look.view)
+        cursor = look.view.cursor
+        took = None if cursor is None else look.value_at(STEP_TIME, cursor)
+        self.bars.at = None if cursor is None or took is None else (count(cursor), took)
 
     def present(self) -> None:
         """Bars, and the quantiles in the title."""
         self.bars.told = self.told
         self.bars.redraw()
-        quantiles = [(name, self.told.quantile(share)) for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))]
-        self.head([value(duration(at), key=name) for name, at in quantiles if at is not None])
+        self.head(quantiles(self.told))

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ...text import cell_width, clip, safe
+from ...text import cell_width, clip
 from ..raster.canvas import DOTS_X
 from ..raster.chart import plot, plot_box, x_at
 from ..raster.picture import Picture
 from ..raster.spec import ChartSpec
 from ..styles.paint import glyphs_of
 from .chart import PictureWidget
-from .pane import Value, draw_title, is_ascii
+from .pane import Value, draw_title, is_ascii, value_cells
 
 SMALLEST_CELL = (37, 8)
 """Columns and rows of a chart below which its curve is not worth a look."""
@@ -63,7 +63,7 @@ def draw_cell(cell: Cell, picture: Picture, plotted: Picture, box: tuple[int, in
     name = clip(cell.name, max(width - 14, 8), left=True)
     room = max(width - cell_width(name) - 8, 0)
     values = list(cell.values)
-    while values and sum(cell_width(safe(text)) + 1 for pieces in values for text, _ in pieces) + len(values) > room:
+    while values and value_cells(values) > room:
         values.pop()
     title = draw_title(name, values, width, focused=cell.is_chosen, note=cell.note, ascii_only=plain)
     for part, row in ((title, top), (plotted, top + 1)):

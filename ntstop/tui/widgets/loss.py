@@ -75,10 +75,10 @@ class LossPane(Pane):
 
     NAME = "loss"
     HELP = (
-        "The loss at every optimizer step: a moving average over the band from the lowest to the highest value. "
-        "Diamonds are losses on other data. A cross at the top is a NaN or Inf, where the line breaks. "
-        "Runs that were opened together lie over each other, without their bands. "
-        "On the axis: ⚑ a checkpoint, ★ a note, ▲ and ✖ where a warning and a critical finding began."
+        "The loss at every optimizer step: a moving average over the band from the lowest to the highest value. The "
+        "title tells the newest value, or that at the cursor; avg is that of the line. Diamonds are losses on other "
+        "data. A cross at the top is a NaN or Inf, where the line breaks. Runs that were opened together lie over each "
+        "other, without their bands."
     )
 
     def __init__(self, book: ColourBook, *, id: str | None = None) -> None:
@@ -87,7 +87,7 @@ class LossPane(Pane):
         self.chart = Chart()
         self.spec = ChartSpec()
         self.measured: list[float | None] = []
-        self.exact = False
+        self.average: float | None = None
         self.note = ""
 
     def body(self) -> ComposeResult:
@@ -100,8 +100,15 @@ class LossPane(Pane):
         columns, is_alone = self.chart.dot_columns or 2, len(look.runs) == 1
         spec = loss_spec(look, columns) if is_alone else compared_spec(look, self.book, columns, glyphs_of(self.app))
         self.spec = replace(spec, gutter=self.chart.spec.gutter)
-        self.exact = view.cursor is not None and is_alone
-        self.measured = [look.value_at(trace.label, view.cursor or 0.0) for trace in self.spec.traces]
+        lines = [trace for trace in self.spec.traces if trace.kind == "line"]
+        if is_alone:
+            self.measured = [look.value_at(trace.label, look.told_at) for trace in self.spec.traces]
+            is_averaged = view.smoothing != "off" and bool(lines)
+            self.average = value_at(lines[0], view.cursor) if is_averaged else None
+        else:
+            # Whose loss is lower is seen in the averages.
+            self.measured = [value_at(trace, view.cursor) for trace in self.spec.traces]
+            self.average = None
         self.note = ", ".join((*_averaged(process), *_note(view, look.noted)))
 
     def indent(self, gutter: int) -> None:
@@ -113,10 +120,11 @@ class LossPane(Pane):
         plain = is_ascii(self.app)
         keys = {"line": "--" if plain else "━━", "points": "@" if plain else "◆"}
         values: list[Value] = []
-        for trace, measured in zip(self.spec.traces, self.measured, strict=True):
-            at = measured if self.exact else value_at(trace, self.spec.cursor_x)
+        for trace, at in zip(self.spec.traces, self.measured, strict=True):
             label = clip(trace.label, 20, left=True)
             values.append(((trace.mark or keys[trace.kind], trace.ink), (label, Ink.TEXT), (number(at, 6), Ink.STRONG)))
+        if self.average is not None:
+            values.append((("avg", Ink.DIM), (number(self.average, 6), Ink.TEXT)))
         bad = sum(int(trace.nonfinite.sum()) for trace in self.spec.traces if trace.nonfinite is not None)
         if bad:
             is_alone = not any(trace.mark for trace in self.spec.traces)

@@ -26,9 +26,15 @@ def value(text: str, ink: Ink = Ink.STRONG, *, key: str = "", key_ink: Ink = Ink
     return ((key, key_ink), (text, ink)) if key else ((text, ink),)
 
 
-def _cells(values: Sequence[Value]) -> int:
+def value_cells(values: Sequence[Value]) -> int:
     """Cells that values take, with a blank before each piece and one more between values."""
-    return sum(cell_width(safe(text)) + 1 for pieces in values for text, _ in pieces) + len(values)
+    return sum(_width(text) + 1 for pieces in values for text, _ in pieces) + len(values)
+
+
+def _width(text: str) -> int:
+    """Cells of a piece; blanks in front, which put a number in its column, are drawn as they are."""
+    bare = text.lstrip(" ")
+    return len(text) - len(bare) + cell_width(safe(bare))
 
 
 def is_ascii(app: App[Any]) -> bool:
@@ -61,12 +67,12 @@ def draw_title(
     room = width - 3 - column
     kept = list(values)
     said = cell_width(safe(note)) + 1 if note else 0
-    while len(kept) > 1 and _cells(kept) + said > room:
+    while len(kept) > 1 and value_cells(kept) + said > room:
         kept.pop()
-    if said and said + _cells(kept) <= room:
+    if said and said + value_cells(kept) <= room:
         picture.write(0, column, note + " ", Ink.DIM)
-    if kept and _cells(kept) <= room:
-        column = width - 2 - _cells(kept)
+    if kept and value_cells(kept) <= room:
+        column = width - 2 - value_cells(kept)
         for pieces in kept:
             column = picture.write(0, column, " ")
             for text, ink in pieces:

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 
 from ...curves.buckets import Buckets
 from ...run.process import ProcessState
+from ...run.units import scale_of
 from ...text import duration
 from ..raster.ink import Ink
 from ..raster.spec import ChartSpec, Trace
@@ -43,8 +44,19 @@ def stack_spec(look: Look, columns: int) -> StackSpec:
         x_range=(left, right),
         markers=tuple(look.markers),
         cursor_x=view.cursor,
+        at_cursor={} if view.cursor is None else _phases_of(look, view.cursor),
         empty=_why_empty(process),
     )
+
+
+def _phases_of(look: Look, step: float) -> dict[str, float]:
+    """Seconds of each phase in one step; nothing of a step that was not timed, or is no longer known alone."""
+    found = {name: look.window(f"phase/{name}", step, step, 1) for name in look.process.phases}
+    return {
+        name: float(bucket.mean[-1])
+        for name, bucket in found.items()
+        if len(bucket) and bucket.x_first[-1] == bucket.x_last[-1] == step and np.isfinite(bucket.mean[-1])
+    }
 
 
 def _spread(name: str, rare: Buckets, steps: Buckets) -> Part:
@@ -68,16 +80,17 @@ def recent_steps(process: ProcessState, view: StepView) -> tuple[NDArray[np.floa
     return x[known], seconds[known]
 
 
-def time_spec(look: Look, columns: int) -> ChartSpec:
-    """The step time in view in milliseconds, its mean over its range."""
+def time_spec(look: Look, columns: int) -> tuple[ChartSpec, str]:
+    """The step time in view, its mean over its range; and the unit of its axis."""
     view = look.view
     left, right = view.window
-    traces = []
+    traces, unit = [], ""
     if STEP_TIME in look.process.series:
         b = look.window(STEP_TIME, *view.query, columns, edges=True)
-        mean, low, high = b.mean * 1e3, b.lo * 1e3, b.hi * 1e3
+        by, unit = scale_of(STEP_TIME, float(b.mean[np.isfinite(b.mean)].max(initial=0.0)))
+        mean, low, high = b.mean / by, b.lo / by, b.hi / by
         traces.append(Trace(b.x, mean, low, high, nonfinite=b.nonfinite, segment=b.segment, ink=Ink.LINE_0))
-    return ChartSpec(
+    spec = ChartSpec(
         traces=tuple(traces),
         x_range=(left, right),
         log=True,
@@ -85,6 +98,7 @@ def time_spec(look: Look, columns: int) -> ChartSpec:
         legend=False,
         empty="no step times yet",
     )
+    return spec, unit
 
 
 def _why_empty(process: ProcessState) -> str:
@@ -103,7 +117,7 @@ class PhasesPane(Pane):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.bar, self.chart = PhaseBar(), Chart(classes="step-time")
-        self.stack, self.spec = StackSpec(), ChartSpec()
+        self.stack, self.spec, self.unit = StackSpec(), ChartSpec(), ""
         self.at: float | None = None
         self.clocks: dict[str, str] = {}
 
@@ -117,7 +131,7 @@ class PhasesPane(Pane):
         process, view = look.process, look.view
         self.stack = stack_spec(look, self.bar.columns or 1)
         if self.chart.display:
-            self.spec = time_spec(look, self.chart.dot_columns or 2)
+            self.spec, self.unit = time_spec(look, self.chart.dot_columns or 2)
         self.clocks = dict(process.clocks)
         series = process.series.get(STEP_TIME)
         if view.cursor is not None:
@@ -131,7 +145,7 @@ class PhasesPane(Pane):
         if self.chart.display:
             self.chart.show(self.spec)
         values: list[Value] = [] if self.at is None else [value(duration(self.at, 7))]
-        words = ["% by phase" + (", ms below" if self.chart.display else "")]
+        words = ["% by phase" + (f", {self.unit} below" if self.chart.display and self.unit else "")]
         words += ["device clock"] if "device" in self.clocks.values() else []
         self.head(values, ", ".join(words))
 

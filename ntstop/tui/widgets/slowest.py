@@ -14,7 +14,8 @@ from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..view import StepView
 from ..workspace import Look
-from .phases import RECENT, recent_steps
+from .pane import Value, value
+from .phases import RECENT, STEP_TIME, recent_steps
 from .table import StepTable
 
 MOST = 100
@@ -63,7 +64,10 @@ class SlowestPane(StepTable[SlowStep]):
     """The slowest steps as a table."""
 
     NAME = "slowest steps"
-    HELP = "The slowest of the newest 4,096 steps in view, and the phase that most of each went to. enter: go there."
+    HELP = (
+        "The slowest of the newest 4,096 steps in view, and the phase that most of each went to. In the title the step "
+        "at the cursor; it is the chosen row where it is among them."
+    )
     COLUMNS = (
         Column("step", 8, keep=9),
         Column("took", 7, keep=8),
@@ -77,15 +81,29 @@ class SlowestPane(StepTable[SlowStep]):
         self.found: Sequence[SlowStep] = ()
         self.of = 0
         self.empty = "no step times yet"
+        self.cursor: float | None = None
+        self.at: float | None = None
+        """Seconds of the step at the cursor."""
+        self._shown: float | None = None
 
     def gather(self, look: Look) -> None:
         """The slowest in view."""
         self.found, self.of = slowest_steps(look.process, look.view)
+        self.cursor = look.view.cursor
+        self.at = None if self.cursor is None else look.value_at(STEP_TIME, self.cursor)
 
     def present(self) -> None:
-        """The table."""
+        """The table; the row of the cursor's step is chosen when the cursor comes to it."""
         self.set_rows(self.found)
-        self.head([], f"of {count(self.of)}" if self.of else "")
+        if self.cursor != self._shown:
+            self._shown = self.cursor
+            place = next((place for place, row in enumerate(self.rows) if row.step == self.cursor), None)
+            if place is not None:
+                self.choose(place)
+        told: list[Value] = []
+        if self.cursor is not None and self.at is not None:
+            told = [value(duration(self.at), key=f"step {count(self.cursor)}")]
+        self.head(told, f"of {count(self.of)}" if self.of else "")
 
     def cells(self, row: SlowStep) -> Sequence[Cell]:
         """Step, seconds, how far from usual, phase."""

@@ -7,36 +7,40 @@ from dataclasses import dataclass
 import numpy as np
 from textual.app import ComposeResult
 
-from ...run.process import ProcessState
+from ...curves.smooth import SHARES, smoothed
 from ...text import number, rate
 from ..raster.ink import Ink
-from ..raster.spec import ChartSpec, Marker, Trace
-from ..view import StepView
+from ..raster.spec import ChartSpec, Trace
 from ..workspace import Look
 from .chart import Chart
 from .pane import Pane, value
 from .phases import STEP_TIME
 
+STEPS = 64
+"""Steps that a rate is told over."""
+
 
 @dataclass(frozen=True)
 class Throughput:
-    """Of the newest steps; None: not known."""
+    """A second; None: not known."""
 
     steps: float | None
     samples: float | None
     tokens: float | None
 
 
-def throughput(process: ProcessState) -> Throughput:
-    """Steps a second, and what the counters say of samples and tokens."""
-    per_second = process.rate
+def throughput(look: Look) -> Throughput:
+    """Steps a second, and what the counters say of samples and tokens: of the newest steps, or those to the cursor."""
+    process, at = look.process, look.told_at
+    per_second = process.rate if at == np.inf else _rate_to(look, at)
 
     def counted(name: str) -> float | None:
-        series = process.series.get(name)
-        if series is None or per_second is None:
+        if name not in process.series or per_second is None:
             return None
-        _, total, t = series.recent(64)
-        return float((total[-1] - total[0]) / (t[-1] - t[0])) if len(total) > 1 and t[-1] > t[0] else None
+        newest = min(at, process.series[name].last_x or 0.0)
+        total = look.window(name, newest - STEPS, newest, STEPS)
+        steps = float(total.x_last[-1] - total.x_last[0]) if len(total) else 0.0
+        return float(total.last[-1] - total.last[0]) / steps * per_second if steps > 0 else None
 
     samples = counted("samples")
     if samples is None and per_second is not None and process.manifest.batch_size:
@@ -44,28 +48,39 @@ def throughput(process: ProcessState) -> Throughput:
     return Throughput(per_second, samples, counted("tokens"))
 
 
-def rate_spec(process: ProcessState, view: StepView, columns: int, markers: tuple[Marker, ...]) -> ChartSpec:
-    """Steps a second over the steps: one over the mean step time of each column."""
+def _rate_to(look: Look, at: float) -> float | None:
+    """Steps a second over the steps to `at`; None where none of them was timed."""
+    if STEP_TIME not in look.process.series:
+        return None
+    took = look.window(STEP_TIME, at - STEPS, at, STEPS)
+    known = np.isfinite(took.mean)
+    total = float((took.mean * took.count)[known].sum())
+    return float(took.count[known].sum()) / total if total > 0 else None
+
+
+def rate_spec(look: Look, columns: int) -> ChartSpec:
+    """Steps a second over the steps: one over the step time, smoothed as the loss is, over its range."""
+    view = look.view
+    left, right = view.window
     traces: tuple[Trace, ...] = ()
-    series = process.series.get(STEP_TIME)
-    if series is not None:
-        buckets = series.window(*view.query, columns, edges=True)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            per_second = np.where(buckets.mean > 0, 1.0 / buckets.mean, np.nan)
-        traces = (
-            Trace(
-                buckets.x,
-                per_second,
-                segment=buckets.segment,
-                nonfinite=np.zeros(len(buckets), np.int64),
-                ink=Ink.LINE_2,
-            ),
+    if STEP_TIME in look.process.series:
+        took = look.window(
+            STEP_TIME, left - SHARES[view.smoothing] * (right - left), view.query[1], columns, edges=True
         )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean, low, high = (
+                np.where(seconds > 0, 1.0 / seconds, np.nan)
+                for seconds in (smoothed(took, view.smoothing, right - left), took.hi, took.lo)
+            )
+        none = np.zeros(len(took), np.int64)
+        traces = (Trace(took.x, mean, low, high, nonfinite=none, segment=took.segment, ink=Ink.LINE_2),)
     return ChartSpec(
         traces=traces,
-        x_range=view.window,
+        x_range=(left, right),
+        log=view.log,
         cursor_x=view.cursor,
-        markers=markers,
+        markers=tuple(look.markers),
+        spans=tuple(look.spans),
         legend=False,
         empty="no step times yet",
     )
@@ -75,7 +90,11 @@ class ThroughputPane(Pane):
     """Steps a second over the steps."""
 
     NAME = "throughput"
-    HELP = "Steps a second. Samples and tokens are told where the job counts them, or where the batch size is known."
+    HELP = (
+        "Steps a second: one over the step time, averaged as the loss is, over the band from the slowest to the "
+        "fastest step. In the title: of the newest 64 steps, or of the 64 to the cursor. Samples and tokens are told "
+        "where the job counts them, or where the batch size is known."
+    )
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -89,8 +108,8 @@ class ThroughputPane(Pane):
 
     def gather(self, look: Look) -> None:
         """The curve, and the newest rates."""
-        self.spec = rate_spec(look.process, look.view, self.chart.dot_columns or 2, tuple(look.markers))
-        self.now = throughput(look.process)
+        self.spec = rate_spec(look, self.chart.dot_columns or 2)
+        self.now = throughput(look)
 
     def present(self) -> None:
         """The curve, the rates in the title."""
