@@ -46,6 +46,13 @@ def test_while_what_was_recorded_is_read_no_rank_lags() -> None:
     assert [line.lag for line in rank_lines(state_of((0.1, 0.1)).ranks, live=True, is_reading=True)] == [None]
 
 
+def test_a_launcher_that_trains_nothing_is_no_rank_that_lags() -> None:
+    state = state_of((0.1, 0.1), (0.1, 0.1))
+    state.apply(99, hello(rank=None))
+    assert [(line.rank, line.lag) for line in rank_lines(state.ranks, live=False)] == [(0, 0.0), (1, 0.0)]
+    assert [line.rank for line in rank_lines({None: state.processes[99]}, live=False)] == [None]
+
+
 def test_curves_of_a_few_ranks_end_at_twice_the_usual_step_time_of_the_slowest() -> None:
     short, unit = rank_curves(state_of((0.1, 0.15), (0.1, 0.1)).ranks, StepView(0.0, 199.0), 100)
     assert unit == "ms" and [trace.label for trace in short.traces] == ["rank 0", "rank 1"]

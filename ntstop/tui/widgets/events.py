@@ -173,7 +173,7 @@ class EventsPane(StepTable[Happened]):
             Cell(count(row.step)),
             Cell(safe(event.kind), INKS.get(event.kind, Ink.TEXT)),
             Cell(duration(row.took) if row.took is not None else ""),
-            Cell(row.text, is_path="/" in row.text),
+            Cell(row.text, is_path="/" in event.text),
         )
 
     def identity(self, row: Happened) -> Hashable:

@@ -16,16 +16,36 @@ from ..workspace import Look
 from .lines import Entry, LinesPane
 
 UNKNOWN = "not known"
+NOT_IN_A_LOG = (
+    "command, batch, precision, optimizer, seed, versions, machine, memory, layers, phases: "
+    "`ntstop run -- CMD` records them"
+)
 
 
-def manifest_entries(process: ProcessState, hello: Hello, *, where: str = "") -> list[Entry]:
-    """The lines: identity, contract, reproduction, environment."""
+def manifest_entries(
+    process: ProcessState, hello: Hello, *, where: str = "", cursor: float | None = None
+) -> list[Entry]:
+    """The lines: identity, contract, reproduction, environment. `cursor`: the step whose learning rates are told."""
     return [
         *_identity(hello, where),
-        *_contract(process),
+        *_contract(process, cursor),
         *_reproduction(hello.manifest),
         *_environment(hello.manifest),
     ]
+
+
+def log_entries(
+    process: ProcessState, hello: Hello, remarks: Sequence[str], cursor: float | None = None
+) -> list[Entry]:
+    """The lines of the log of another tool: what is in it, what was taken for what, where the rest would come from."""
+    lines = [Entry("log", hello.run)]
+    if hello.wall:
+        lines.append(Entry("written", moment(hello.wall, "%Y-%m-%d %H:%M:%S")))
+    if hello.total_steps:
+        lines.append(Entry("steps", count(hello.total_steps)))
+    lines.append(_known("curves", ", ".join(sorted(process.series))))
+    lines += [Entry("" if place else "read", remark) for place, remark in enumerate(remarks)]
+    return [*lines, _rates(process, cursor), Entry("not in it", NOT_IN_A_LOG, Ink.DIM)]
 
 
 def _identity(hello: Hello, where: str) -> Iterator[Entry]:
@@ -38,7 +58,7 @@ def _identity(hello: Hello, where: str) -> Iterator[Entry]:
         yield Entry("recorded in", where)
 
 
-def _contract(process: ProcessState) -> Iterator[Entry]:
+def _contract(process: ProcessState, cursor: float | None) -> Iterator[Entry]:
     manifest = process.manifest
     world = process.hello.world if process.hello else None
     yield Entry("contract")
@@ -49,8 +69,7 @@ def _contract(process: ProcessState) -> Iterator[Entry]:
         yield Entry("optimizer", _optimizer(optimizer))
     if not manifest.optimizers:
         yield _known("optimizer", "")
-    rates = [f"{name} {number(s.last_y)}" for name, s in process.series.items() if name.split("/")[0] == "lr"]
-    yield _known("rate now", ", ".join(rates[:6]))
+    yield _rates(process, cursor)
     trainable, frozen = manifest.trainable_parameters, manifest.frozen_parameters
     yield _known(
         "parameters", "" if trainable is None else f"{count(trainable)} trainable, {count(frozen or 0)} frozen"
@@ -58,10 +77,19 @@ def _contract(process: ProcessState) -> Iterator[Entry]:
     yield _known("workers", "" if manifest.workers is None else f"{manifest.workers} loader processes")
 
 
+def _rates(process: ProcessState, cursor: float | None) -> Entry:
+    known = [(name, series) for name, series in process.series.items() if name.split("/")[0] == "lr"]
+    rates = [f"{name} {number(series.last_y if cursor is None else series.y_at(cursor))}" for name, series in known[:6]]
+    then = f" at step {count(cursor)}" if rates and cursor is not None else ""
+    return _known("rate now" if cursor is None else "rate", ", ".join(rates) + then)
+
+
 def _batch(size_: int | None, micro: int, world: int | None) -> str:
     if size_ is None:
         return ""
-    factors = [f"{size_} a micro-batch", f"{micro} micro-batches", f"{world or 1} ranks"]
+    factors = [f"{size_} a micro-batch" if micro > 1 else f"{size_} a rank"]
+    factors += [f"{micro} micro-batches"] if micro > 1 else []
+    factors += [f"{world} ranks"] if world and world > 1 else []
     total = size_ * micro * (world or 1)
     return f"{' × '.join(factors)} = {count(total)} a step" if total != size_ else f"{count(size_)} a step"
 
@@ -132,9 +160,13 @@ class ManifestPane(LinesPane):
 
     def gather(self, look: Look) -> None:
         """The lines, from what the process has told of itself."""
-        hello = look.process.hello
-        where = look.session.path
-        self.entries = manifest_entries(look.process, hello, where=str(where) if where else "") if hello else ()
+        process, session, cursor = look.process, look.session, look.view.cursor
+        if (hello := process.hello) is None:
+            self.entries = ()
+        elif session.is_log:
+            self.entries = log_entries(process, hello, session.remarks, cursor)
+        else:
+            self.entries = manifest_entries(process, hello, where=str(session.path or ""), cursor=cursor)
 
     def present(self) -> None:
         """Show them."""

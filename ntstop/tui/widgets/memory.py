@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from textual.app import ComposeResult
@@ -138,6 +139,8 @@ class MemoryPane(Pane):
         """The window of each curve, and its value at the cursor or at the tail."""
         process, cursor = look.process, look.view.cursor
         self.spec = memory_spec(process, look.view, self.chart.dot_columns or 2, look.markers, look.spans)
+        if look.session.is_log:
+            self.spec = replace(self.spec, empty="there is no memory in a log: `ntstop run -- CMD` measures it")
         self.cursor = cursor
         series = [process.series[name] for name, _ in memory_curves(process)]
         self.now = [known.last_y if cursor is None else known.y_at(cursor) for known in series]

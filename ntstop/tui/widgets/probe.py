@@ -20,6 +20,8 @@ _PATH = re.compile(r"\(/[^)]*?/([^/)]+/[^/)]+)\)")
 def probe_entries(session: Session, process: ProcessState) -> list[Entry]:
     """The lines on the probe and on the reading of what it wrote."""
     state = session.entry.state if session.entry else ""
+    if session.is_log:
+        return [Entry("probe", "none: this is the log of another tool", Ink.DIM), *_reading(session, process)]
     return [*_standing(process, state), *_probe(process), *_reading(session, process)]
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from textual.app import ComposeResult
 
+from ...curves.smooth import smoothed
 from ...run.process import ProcessState
 from ...text import duration
 from ..raster.heat import HeatSpec
@@ -60,7 +61,7 @@ def rank_curves(
     markers: Sequence[Marker] = (),
     spans: Sequence[Span] = (),
 ) -> tuple[ChartSpec, str]:
-    """The mean step time of each rank over the steps, and its unit: "ms", or "s" from a second on."""
+    """The mean step time of each rank over the steps, smoothed, and its unit: "ms", or "s" from a second on."""
     drawn = []
     for place, (rank, process) in enumerate(ranks.items()):
         if (series := process.series.get(STEP_TIME)) is not None:
@@ -75,7 +76,7 @@ def rank_curves(
     traces = [
         Trace(
             found.x,
-            found.mean * scale,
+            smoothed(found, view.smoothing, view.window[1] - view.window[0]) * scale,
             segment=found.segment,
             nonfinite=np.zeros(len(found), np.int64),
             label=_name(rank),

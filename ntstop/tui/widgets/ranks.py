@@ -65,6 +65,9 @@ def rank_lines(
     def newest(process: ProcessState, *names: str) -> float | None:
         return _newest(process, *names) if cursor is None else _at(process, cursor, *names)
 
+    if len(ranks) > 1:
+        # A launcher trains nothing, and lags behind nobody.
+        ranks = {rank: process for rank, process in ranks.items() if rank is not None or process.steps}
     seconds = {rank: mean(process, STEP_TIME) for rank, process in ranks.items()}
     known = [at for at in seconds.values() if at]
     median = statistics.median(known) if known else None
