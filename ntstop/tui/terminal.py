@@ -1,18 +1,23 @@
 """The terminal as a thing that can be small, poor, taken away or shut.
 
-Textual leaves the screen in application mode on SIGTERM, its input thread spins when the terminal is gone and SIGHUP
-was ignored (`nohup`), and it ends with a traceback on a byte that is no UTF-8: all are dealt with here.
+Textual leaves the screen in application mode on SIGTERM; its input thread spins when the terminal is gone and SIGHUP
+was ignored (`nohup`), and ends with a traceback on a byte that is no UTF-8; where the thread that writes has ended, or
+hangs, the app waits for it and takes no signal: all are dealt with here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import select
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TextIO, cast
 
 from textual import events
 from textual.app import App
@@ -21,13 +26,16 @@ from textual.message import Message
 
 from .raster.alike import ascii_of
 from .slim import Slimmer
+from .typed import LONGEST_WAIT, Typed
 
 SMALLEST = (40, 10)
 """Columns and rows below which nothing is drawn but a line of text."""
 _MOUSE_MODES = (1000, 1002, 1006)
 """Buttons, moves while one is held, and coordinates in decimal digits (xterm, "Mouse Tracking")."""
-_GONE_SECONDS = 3.0
-"""How long an orderly exit may take once the terminal is gone."""
+_GONE_SECONDS = 5.0
+"""How long an orderly exit may take once it was asked for by a signal, or the terminal is gone."""
+_FAREWELL = b"\x1b[0m\x1b[?2004l\x1b[?7h\x1b[?1006l\x1b[?1002l\x1b[?1000l\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
+"""What textual writes when it ends: no paste marks, lines that wrap, no mouse, plain keys, the screen from before."""
 
 
 class Driver(LinuxDriver):
@@ -37,6 +45,11 @@ class Driver(LinuxDriver):
     What is written goes through a `Slimmer`, and to a terminal that draws ASCII only nothing else goes: frames, scroll
     bars and messages are textual's own.
     """
+
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
+        if (file := canvas()) is not None:
+            self._file = cast(Any, _Screen(file))
 
     _slimmer: Slimmer | None = None
     attend: Callable[[], None] | None = None
@@ -69,22 +82,58 @@ class Driver(LinuxDriver):
         """Cells are enough; textual would leave the terminal in this mode."""
 
     def run_input_thread(self) -> None:
-        """Read until the app ends; a piece of input that cannot be understood is lost, and reading goes on."""
+        """Read until the app ends."""
+        typed = Typed()
         while not self.exit_event.is_set():
             try:
-                super().run_input_thread()
+                data = os.read(self.fileno, 4096) if select.select([self.fileno], [], [], typed.patience)[0] else None
             except OSError:
-                raise
-            except Exception:
-                # A pause, lest something that fails at once keeps a core busy.
-                self.exit_event.wait(0.1)
+                data = b""
+            if data == b"":
+                # The terminal is gone, which is somebody else's to notice, or another's for now: not to be asked often.
+                self.exit_event.wait(LONGEST_WAIT)
+            for message in (*(typed.read(data) if data else ()), *typed.overdue()):
+                self.process_message(message)
+
+
+class _Screen:
+    """What is drawn on, for the thread that writes.
+
+    Were it to break off, as where the terminal is gone, the app would wait for it without end, deaf to signals.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        with contextlib.suppress(OSError):
+            # Left so by some programs, and of no use here: half a picture would be written.
+            os.set_blocking(file.fileno(), True)
+
+    def write(self, text: str) -> None:
+        """Write, while there is somebody to read it."""
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Send what was written."""
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        """Of the terminal."""
+        return self._file.fileno()
+
+
+def canvas() -> TextIO | None:
+    """The stream that is drawn on: standard error like textual, or standard output where that one goes elsewhere."""
+    return next((file for file in (sys.__stderr__, sys.__stdout__) if file is not None and file.isatty()), None)
 
 
 def is_ascii_only(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether to draw with ASCII only: `NTSTOP_ASCII=1`, or a locale in which textual cannot write anything else."""
     if environ.get("NTSTOP_ASCII", "") not in ("", "0"):
         return True
-    return sys.__stderr__ is not None and "utf" not in sys.__stderr__.encoding.lower()
+    file = canvas() or sys.__stdout__
+    return file is not None and "utf" not in file.encoding.lower()
 
 
 def has_few_colours(environ: Mapping[str, str] = os.environ) -> bool:
@@ -102,8 +151,14 @@ def guard(app: App[Any]) -> None:
     if app.is_headless:
         return
     loop = asyncio.get_running_loop()
+
+    def leave(number: int, _frame: object) -> None:
+        """Not by the loop alone: it may be waiting for a terminal that takes no more, over a line that hangs."""
+        _end_soon(app, 128 + number)
+        loop.call_soon_threadsafe(partial(app.exit, return_code=128 + number))
+
     for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, _leave, app, 128 + number)
+        signal.signal(number, leave)
     app.set_interval(1.0, lambda: _check_terminal(app))
 
 
@@ -123,17 +178,26 @@ def release(app: App[Any]) -> None:
         driver.exit_event.set()
 
 
-def _leave(app: App[Any], code: int) -> None:
-    if code == 128 + signal.SIGHUP:
-        _end_soon(code)
-    app.exit(return_code=code)
-
-
-def _end_soon(code: int) -> None:
+def _end_soon(app: App[Any], code: int) -> None:
     """End the process if the app has not ended in a while."""
-    end = threading.Timer(_GONE_SECONDS, os._exit, (code,))
+    end = threading.Timer(_GONE_SECONDS, _end, (app, code))
     end.daemon = True
     end.start()
+
+
+def _end(app: App[Any], code: int) -> None:
+    """Give the terminal back as far as it takes that, and end."""
+    driver, file = app._driver, canvas()
+    with contextlib.suppress(OSError, termios.error):
+        if isinstance(driver, LinuxDriver) and driver.attrs_before is not None:
+            termios.tcsetattr(driver.fileno, termios.TCSANOW, driver.attrs_before)
+        if file is not None:
+            os.set_blocking(file.fileno(), False)
+            try:
+                os.write(file.fileno(), _FAREWELL)
+            finally:
+                os.set_blocking(file.fileno(), True)
+    os._exit(code)
 
 
 def _check_terminal(app: App[Any]) -> None:
@@ -144,5 +208,5 @@ def _check_terminal(app: App[Any]) -> None:
         os.tcgetpgrp(sys.__stdin__.fileno())
     except OSError:
         # The driver writes its farewell to a terminal that is not there: it may hang there, so there is a deadline.
-        _end_soon(128 + signal.SIGHUP)
+        _end_soon(app, 128 + signal.SIGHUP)
         app.exit(return_code=128 + signal.SIGHUP)

@@ -144,12 +144,12 @@ def test_a_locale_without_unicode_gets_ascii_and_exported_columns_are_not_believ
 def test_a_terminal_of_ascii_gets_nothing_else_in_dialogs_either(job: Job) -> None:
     with job.open(NTSTOP_ASCII="1") as terminal:
         terminal.wait_for("* LIVE")
-        for key, words in (("R", "newest finding"), ("?", "quit the viewer"), ("m", "a note, or nothing")):
+        for key, words in (("R", "lay over"), ("?", "quit the viewer"), ("m", "a note, or nothing")):
             terminal.keys(key)
             screen = terminal.wait_for(words)
             assert screen.isascii() and "---+" in screen, screen
             terminal.keys("Escape")
-            wait_until(lambda words=words: words not in terminal.screen(), what=f"{words} is gone")
+            wait_until(lambda: words not in terminal.screen(), what=f"{words} is gone")  # noqa: B023 - at once
 
 
 def test_sixteen_colours_are_enough(job: Job) -> None:
@@ -159,21 +159,73 @@ def test_sixteen_colours_are_enough(job: Job) -> None:
         assert len(screen.splitlines()) <= 24
 
 
+@pytest.mark.parametrize("elsewhere", ["2>/dev/null", "2>&-"])
+def test_what_draws_does_not_need_standard_error(job: Job, elsewhere: str) -> None:
+    command = ["/bin/sh", "-c", f'exec "$@" {elsewhere}', "sh", NTSTOP, "job"]
+    with Terminal(command, columns=120, rows=40, **job.environment) as terminal:
+        terminal.wait_for("● LIVE")
+        terminal.keys("q")
+        terminal.wait_for(f"{SHELL} 0")
+
+
+def test_a_terminal_that_takes_no_more_does_not_keep_the_viewer_from_ending(job: Job) -> None:
+    pid, master = started(job, [NTSTOP, "job"])
+    viewer = psutil.Process(pid)
+    written = [0]
+
+    def is_stuck() -> bool:
+        for rows in (39, 40):  # each has it draw everything anew
+            fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 120, 0, 0))
+            time.sleep(0.1)
+        written.append(viewer.io_counters().write_chars)
+        # Its threads wake each other by a few bytes; a screen are thousands.
+        return len(written) > 4 and written[-1] - written[-4] < 2_000
+
+    try:
+        read_until(master, "● LIVE")
+        wait_until(is_stuck, 60, what="nothing more is written")
+        viewer.send_signal(signal.SIGTERM)
+        assert wait_until(lambda: status_of(pid), 30, what="the viewer has ended") == [128 + signal.SIGTERM]
+    finally:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(master)
+    assert job.is_going_on()
+
+
+def started(job: Job, command: list[str]) -> tuple[int, int]:
+    """The command in a terminal of 120×40: its pid, and the terminal's other end."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execve(command[0], command, {**os.environ, **job.environment, "TERM": "xterm-256color"})
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    return pid, master
+
+
+def read_until(master: int, text: str) -> None:
+    """Read what is drawn up to this, and no further."""
+    seen = b""
+    end = time.monotonic() + 60
+    while text.encode() not in seen:
+        assert time.monotonic() < end, seen[-500:]
+        if select.select([master], [], [], 0.2)[0]:
+            seen += os.read(master, 65536)
+
+
+def status_of(pid: int) -> list[int]:
+    """The exit code of a child, once it has one."""
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    return [os.waitstatus_to_exitcode(status)] if ended else []
+
+
 @pytest.mark.parametrize("ignores_hangup", [False, True])
 def test_a_terminal_that_goes_away_ends_the_viewer(job: Job, ignores_hangup: bool) -> None:
     command = [NTSTOP, "job"]
     if ignores_hangup:
         command = ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command]
-    pid, master = pty.fork()
-    if pid == 0:
-        os.execve(command[0], command, {**os.environ, **job.environment, "TERM": "xterm-256color"})
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    seen = b""
-    end = time.monotonic() + 60
-    while "● LIVE".encode() not in seen:
-        assert time.monotonic() < end, seen[-500:]
-        if select.select([master], [], [], 0.2)[0]:
-            seen += os.read(master, 65536)
+    pid, master = started(job, command)
+    read_until(master, "● LIVE")
     os.close(master)
     try:
         wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, 20, what="the viewer has ended, and does not spin")
