@@ -323,7 +323,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Let what is printed go nowhere where stdout or stderr is closed: `ntstop ls >&-`."""
-    for name in ("stdout", "stderr"):
+    """Let what is printed go nowhere where stdout or stderr is closed, `ntstop ls >&-`; of stdin nothing comes then."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the process

@@ -351,3 +351,10 @@ def test_an_output_that_is_closed_or_full_brings_no_traceback(redirection: str, 
             ["/bin/sh", "-c", f"{NTSTOP} {words} {redirection}"], capture_output=True, text=True, timeout=60
         )
         assert (done.returncode, len(done.stderr.splitlines())) == (code, lines), done.stderr
+
+
+@pytest.mark.parametrize(("words", "says"), [("run-1", "finished"), ("run-1 run-1", "finished"), ("-", "")])
+def test_a_standard_input_that_is_closed_is_one_of_which_nothing_comes(words: str, says: str) -> None:
+    recorded()
+    done = subprocess.run(["/bin/sh", "-c", f"{NTSTOP} {words} <&-"], capture_output=True, text=True, timeout=60)
+    assert says in done.stdout and "Traceback" not in done.stderr
