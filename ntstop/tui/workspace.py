@@ -62,6 +62,13 @@ class Look:
         return "" if known is None else known.note
 
     @property
+    def whose(self) -> list[str]:
+        """Of a run of several ranks the one that all this is of: ["rank 0"]."""
+        hello = self.process.hello
+        ranks = max(len(self.session.state.ranks), (hello.world or 0) if hello else 0)
+        return [f"rank {hello.rank or 0}"] if hello and ranks > 1 else []
+
+    @property
     def told_at(self) -> float:
         """Where values are told: at the cursor, where the picture was stopped, else the newest there are."""
         view = self.view

@@ -42,7 +42,7 @@ async def mouse(screen: Fed, widget: Widget, place: tuple[int, int], *kinds: typ
 
 async def test_a_click_on_a_chart_puts_the_cursor_there_on_all_panes() -> None:
     async with opened(feed.training(1000)) as screen:
-        await screen.shows("loss", "furthest")
+        await screen.shows("loss", "worst")
         chart = screen.overview.query_one(LossPane).chart
         await mouse(screen, chart, (40, 4), DOWN, UP)
         assert screen.app.workspace.view.cursor == round(chart.step_at(40) or 0) > 0
@@ -51,7 +51,7 @@ async def test_a_click_on_a_chart_puts_the_cursor_there_on_all_panes() -> None:
 
 async def test_the_wheel_zooms_around_the_pointer_and_a_drag_moves_the_axis_without_a_click() -> None:
     async with opened(feed.training(2000)) as screen:
-        await screen.shows("loss", "furthest")
+        await screen.shows("loss", "worst")
         view, chart = screen.app.workspace.view, screen.overview.query_one(LossPane).chart
         under = chart.step_at(40) or 0
         await mouse(screen, chart, (40, 4), *[FEWER] * 6)
@@ -71,7 +71,7 @@ async def test_the_wheel_zooms_around_the_pointer_and_a_drag_moves_the_axis_with
 
 async def test_the_wheel_at_the_tail_keeps_following_it() -> None:
     async with opened(feed.training(2000)) as screen:
-        await screen.shows("loss", "furthest")
+        await screen.shows("loss", "worst")
         view, chart = screen.app.workspace.view, screen.overview.query_one(LossPane).chart
         await mouse(screen, chart, (chart.size.width - 1, 4), *[FEWER] * 4)
         assert view.span is not None and view.end is None
@@ -111,7 +111,7 @@ async def test_rows_of_tables_and_lines_are_chosen_and_scrolled() -> None:
 
 async def test_a_row_of_the_map_is_chosen_where_it_is_clicked() -> None:
     async with opened(feed.training(1000)) as screen:
-        await screen.shows("furthest")
+        await screen.shows("worst")
         pane = screen.overview.query_one(LayersPane)
         row = next(row for row in range(pane.heat.size.height) if pane.heat.layers_at(row))
         await mouse(screen, pane.heat, (2, row), DOWN, UP)

@@ -131,6 +131,14 @@ async def test_y_and_e_are_said_in_the_title() -> None:
         await screen.shows("raw")
 
 
+async def test_a_loss_that_is_nan_has_no_average_and_is_of_the_rank_that_is_said() -> None:
+    async with opened(feed.training(400, nan_from=300)) as screen:
+        await screen.shows("loss rank 0", "nan", "✕ 100")
+        assert "avg" not in screen.text
+        screen.app.workspace.view.show(200)
+        await screen.shows("loss step 200, rank 0", "avg")
+
+
 async def test_tab_goes_round_the_panes_and_arrows_choose_a_layer() -> None:
     async with opened(feed.training(500)) as screen:
         await screen.shows("▸ loss")

@@ -100,6 +100,18 @@ def test_a_value_that_is_not_known_keeps_its_place_in_a_title() -> None:
     assert [title.index(text) for title, text in zip(titles, ("1.0", "–"), strict=True)] == [25, 27]
 
 
+def test_a_note_loses_its_last_words_before_the_value_goes() -> None:
+    titles = [
+        draw_title("loss", [value("1.234")], width, note="step 12, log, rank 0").text() for width in (50, 30, 24, 12)
+    ]
+    assert [[part in title for part in ("step 12", "log", "rank 0", "1.234")] for title in titles] == [
+        [True, True, True, True],
+        [True, True, False, True],
+        [True, False, False, True],
+        [False, False, False, False],
+    ]
+
+
 def process(**manifest: object) -> RunState:
     state = RunState()
     state.apply(

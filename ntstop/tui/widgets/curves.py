@@ -269,7 +269,7 @@ class CurvesPane(Pane):
             lacking = [frame.lanes[0].shown.name or "this run"]
         if lacking:
             words.append(f"no {self.axis} measured by {', '.join(lacking)}")
-        self._axis_words = words
+        self._axis_words = words + look.whose
 
 
 def _common_scale(names: Sequence[str], traces: Sequence[Trace]) -> Scale:

@@ -171,7 +171,9 @@ class LayerCurvesPane(Pane):
             ratios = {"ratio": self.row.ratio, "update_ratio": self.row.update_ratio} if self.row else {}
             inks = {trace.label: trace.ink for trace in self.spec.traces}
             for field, at in ratios.items():
+                is_broken = field == "ratio" and self.row is not None and self.row.nonfinite
                 if (label := FIELDS[field]) in inks:
-                    told.append(value(number_text(at), key=label, key_ink=inks[label]))
+                    text, ink = ("nan/inf", Ink.NONFINITE) if is_broken else (number_text(at), Ink.STRONG)
+                    told.append(value(text, ink, key=label, key_ink=inks[label]))
         self.title_line.label = dotted(self.label, 26) or self.NAME
         self.head(told, note)

@@ -199,8 +199,8 @@ def _furthest(column: LayerColumn) -> list[Value]:
     worst = furthest(column)
     if worst is None:
         return []
-    name = dotted(column.names[worst], 26)
-    return [(("furthest", Ink.DIM), (name, Ink.TEXT), (column.value_of([worst]), Ink.STRONG))]
+    name = dotted(column.names[worst], 24)
+    return [(("worst", Ink.DIM), (name, Ink.TEXT), (column.value_of([worst]), Ink.STRONG))]
 
 
 def furthest(column: LayerColumn) -> int | None:

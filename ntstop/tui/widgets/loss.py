@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from textual.app import ComposeResult
@@ -109,7 +110,7 @@ class LossPane(Pane):
             # Whose loss is lower is seen in the averages.
             self.measured = [value_at(trace, view.cursor) for trace in self.spec.traces]
             self.average = None
-        self.note = ", ".join((*_averaged(process), *_note(view, look.noted)))
+        self.note = ", ".join((*_averaged(process), *_note(view, look.noted), *look.whose))
 
     def indent(self, gutter: int) -> None:
         """From the next `gather` on, begin the step axis `gutter` cells from the left, as the pane below does."""
@@ -123,7 +124,7 @@ class LossPane(Pane):
         for trace, at in zip(self.spec.traces, self.measured, strict=True):
             label = clip(trace.label, 20, left=True)
             values.append(((trace.mark or keys[trace.kind], trace.ink), (label, Ink.TEXT), (number(at, 6), Ink.STRONG)))
-        if self.average is not None:
+        if self.average is not None and math.isfinite(self.average):
             values.append((("avg", Ink.DIM), (number(self.average, 6), Ink.TEXT)))
         bad = sum(int(trace.nonfinite.sum()) for trace in self.spec.traces if trace.nonfinite is not None)
         if bad:

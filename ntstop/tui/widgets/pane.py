@@ -54,7 +54,7 @@ def draw_title(
 ) -> Picture:
     """`── name note ───────── values ──`; the focused pane is marked by a glyph and a lighter line.
 
-    Where there is no room, first the last values go, then the note, then the first value.
+    Where there is no room, first the last values go, then the note, what stands last in it first, then the first value.
     """
     line, mark = ("-", ">") if ascii_only else ("─", "▸")
     picture = Picture.blank(width, 1)
@@ -69,6 +69,9 @@ def draw_title(
     said = cell_width(safe(note)) + 1 if note else 0
     while len(kept) > 1 and value_cells(kept) + said > room:
         kept.pop()
+    while said and said + value_cells(kept) > room and ", " in note:
+        note = note.rpartition(", ")[0]
+        said = cell_width(safe(note)) + 1
     if said and said + value_cells(kept) <= room:
         picture.write(0, column, note + " ", Ink.DIM)
     if kept and value_cells(kept) <= room:

@@ -120,6 +120,7 @@ class PhasesPane(Pane):
         self.stack, self.spec, self.unit = StackSpec(), ChartSpec(), ""
         self.at: float | None = None
         self.clocks: dict[str, str] = {}
+        self.whose: list[str] = []
 
     def body(self) -> ComposeResult:
         """The stack, and below it the curve, where there is room for it."""
@@ -132,7 +133,7 @@ class PhasesPane(Pane):
         self.stack = stack_spec(look, self.bar.columns or 1)
         if self.chart.display:
             self.spec, self.unit = time_spec(look, self.chart.dot_columns or 2)
-        self.clocks = dict(process.clocks)
+        self.clocks, self.whose = dict(process.clocks), look.whose
         series = process.series.get(STEP_TIME)
         if view.cursor is not None:
             self.at = look.value_at(STEP_TIME, view.cursor) if series else None
@@ -147,6 +148,7 @@ class PhasesPane(Pane):
         values: list[Value] = [] if self.at is None else [value(duration(self.at, 7))]
         words = ["% by phase" + (f", {self.unit} below" if self.chart.display and self.unit else "")]
         words += ["device clock"] if "device" in self.clocks.values() else []
+        words += self.whose
         self.head(values, ", ".join(words))
 
     def on_resize(self) -> None:
