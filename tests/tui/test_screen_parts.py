@@ -102,7 +102,7 @@ def test_a_value_that_is_not_known_keeps_its_place_in_a_title() -> None:
 
 def test_a_note_loses_its_last_words_before_the_value_goes() -> None:
     titles = [
-        draw_title("loss", [value("1.234")], width, note="step 12, log, rank 0").text() for width in (50, 30, 24, 12)
+        draw_title("loss", [value("1.234")], width, note="step 12, log, rank 0").text() for width in (50, 33, 27, 12)
     ]
     assert [[part in title for part in ("step 12", "log", "rank 0", "1.234")] for title in titles] == [
         [True, True, True, True],
