@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from ..curves.alignment import AXES, STEPS, Alignment, AxisName, alignment_of
 from ..curves.smooth import SHARES, smoothed
 from ..run.names import is_set, main_curve
 from ..run.process import ProcessState
+from ..run.units import Scale
 from .raster.ink import Ink
 from .raster.scale import steady_range
 from .raster.spec import ChartSpec, Marker, Span, Trace
@@ -139,6 +140,15 @@ def differences(traces: Sequence[Trace]) -> list[Trace]:
     return found
 
 
+def named_in(names: Sequence[str | None], known: Collection[str]) -> str | None:
+    """The first of `names` that is `known`, in whole or by its last part: evidence says "data" of "phase/data"."""
+    for name in names:
+        found = name if name in known else next((one for one in known if name and one.endswith(f"/{name}")), None)
+        if found:
+            return found
+    return None
+
+
 def chart_of(frame: Frame, traces: Sequence[Trace], *, log: bool) -> ChartSpec:
     """A chart of these curves on the shared axis."""
     return ChartSpec(
@@ -151,3 +161,19 @@ def chart_of(frame: Frame, traces: Sequence[Trace], *, log: bool) -> ChartSpec:
         legend=False,
         empty="nothing here",
     )
+
+
+def scaled(traces: Sequence[Trace], scale: Scale) -> list[Trace]:
+    """The same curves in another unit."""
+    by = scale.divisor
+    return [
+        trace
+        if by == 1.0
+        else replace(
+            trace,
+            y=trace.y / by,
+            lo=None if trace.lo is None else trace.lo / by,
+            hi=None if trace.hi is None else trace.hi / by,
+        )
+        for trace in traces
+    ]

@@ -199,8 +199,12 @@ class Workspace:
         finding = self.finding
         if finding is None or finding.id != self._chosen or self.view.cursor is None:
             return []
+        return [self.span_of(finding)]
+
+    def span_of(self, finding: Finding) -> Span:
+        """Its steps: to its end, or as far as the run is shown."""
         end = finding.last_step if finding.status == "resolved" else self.view.shown_last
-        return [Span(finding.first_step, max(end, finding.first_step), _SPAN_INKS[finding.severity])]
+        return Span(finding.first_step, max(end, finding.first_step), _SPAN_INKS[finding.severity])
 
     @property
     def place(self) -> int:

@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from .. import bindings
 from ..choice import MOST_OVERLAID
+from ..traces import named_in
 from ..widgets.curves import CurvesPane
 from ..workspace import Workspace
 from .base import RunScreen
@@ -60,7 +61,7 @@ class CurvesScreen(RunScreen):
         with self.workspace.locked():
             process = self.workspace.session.state.primary
             known = set(process.series) if process else set()
-        found = next((name for name in names if name in known), None)
+        found = named_in(names, known)
         if found is not None:
             self.pane.set_filter("")
             self.pane.choice.chosen = found

@@ -9,7 +9,7 @@ from ...diagnosis.finding import Finding
 from ...diagnosis.report import reproduction_of
 from ...diagnosis.reproduction import Reproduction
 from ..raster.ink import Ink
-from ..workspace import Look, Workspace
+from ..workspace import Look
 from .lines import Entry, LinesPane
 
 
@@ -26,7 +26,7 @@ def card_entries(
 
 
 class CardPane(LinesPane):
-    """Follows the chosen finding."""
+    """Follows the finding that the screen sets."""
 
     NAME = "card"
     HELP = (
@@ -37,17 +37,16 @@ class CardPane(LinesPane):
         super().__init__(id=id)
         self.entries: Sequence[Entry] = ()
         self.shown: str | None = None
+        self.finding: Finding | None = None
 
     def gather(self, look: Look) -> None:
         """The card, as it is now."""
-        workspace: Workspace | None = getattr(self.screen, "workspace", None)
-        finding = workspace.finding if workspace is not None else None
-        if finding is None:
-            self.entries = [Entry("", "nothing found", Ink.DIM)]
+        if (finding := self.finding) is None:
+            self.entries = [Entry("", "no finding is chosen" if look.findings else "nothing found", Ink.DIM)]
             return
         if finding.id != self.shown:
             self.shown, self.lines.top = finding.id, 0
-        note = workspace.notes.get(finding.id) if workspace is not None else None
+        note = look.session.kept.note(finding.id)
         how = reproduction_of(look.session.engine, finding)
         self.entries = card_entries(finding, how, note, has_ended=look.session.has_ended)
 

@@ -21,7 +21,7 @@ from ..raster.labels import mark_of
 from ..raster.legend import value_at
 from ..raster.spec import Level, Trace
 from ..styles.paint import glyphs_of
-from ..traces import Frame, Lane, axes_of, chart_of, differences, frame_of, trace_of
+from ..traces import Frame, Lane, axes_of, chart_of, differences, frame_of, scaled, trace_of
 from ..workspace import Look
 from .grid import Cell, ChartGrid, Geometry
 from .pane import Pane, Value, value
@@ -174,7 +174,7 @@ class CurvesPane(Pane):
         names = self.choice.together() if self.choice.is_large else [name]
         traces = self._traces(names, frame, columns, look.view.smoothing)
         scale = _common_scale(names, traces)
-        spec = chart_of(frame, _scaled(traces, scale), log=look.view.log and not self.is_difference)
+        spec = chart_of(frame, scaled(traces, scale), log=look.view.log and not self.is_difference)
         if self._margin or self.is_difference:
             levels = (Level(0.0),) if self.is_difference else ()
             spec = replace(spec, margin=self._margin, levels=levels)
@@ -277,19 +277,3 @@ def _common_scale(names: Sequence[str], traces: Sequence[Trace]) -> Scale:
     tops = [np.abs(trace.y[np.isfinite(trace.y)]).max(initial=0.0) for trace in traces]
     scales = {scale_of(name, float(max(tops, default=0.0))) for name in names}
     return scales.pop() if len(scales) == 1 else PLAIN
-
-
-def _scaled(traces: Sequence[Trace], scale: Scale) -> list[Trace]:
-    """The same curves in another unit."""
-    by = scale.divisor
-    return [
-        trace
-        if by == 1.0
-        else replace(
-            trace,
-            y=trace.y / by,
-            lo=None if trace.lo is None else trace.lo / by,
-            hi=None if trace.hi is None else trace.hi / by,
-        )
-        for trace in traces
-    ]

@@ -59,9 +59,7 @@ class FindingTable(TablePane[Finding]):
     def present(self) -> None:
         """Those that the filters let through."""
         least = SEVERITIES[self.severity]
-        shown = [finding for finding in self.found if WEIGHT[finding.severity] >= WEIGHT[least]]
-        if self.family is not None:
-            shown = [finding for finding in shown if family_of(finding) == self.family]
+        shown = [finding for finding in self.found if self.lets_through(finding)]
         self.empty = "nothing found" if not self.found else "nothing that the filter lets through"
         if self.workspace is not None and self.workspace.finding is not None:
             self._chosen = self.workspace.finding.id
@@ -71,6 +69,11 @@ class FindingTable(TablePane[Finding]):
         hidden = len(self.found) - len(shown)
         note = ", ".join(filters) + (f"; {count(hidden)} hidden" if hidden else "")
         self.head([value(count(len(shown)))] if shown else [], note)
+
+    def lets_through(self, finding: Finding) -> bool:
+        """Whether the filters do not hide it."""
+        is_heavy = WEIGHT[finding.severity] >= WEIGHT[SEVERITIES[self.severity]]
+        return is_heavy and (self.family is None or family_of(finding) == self.family)
 
     def next_severity(self) -> None:
         """All, warning or worse, critical."""
