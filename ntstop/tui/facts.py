@@ -64,6 +64,8 @@ class Facts:
     """How often the probe looks at the layers, and at the phases when that is not in every step."""
     behind: int | None = None
     """Steps the paused picture is behind; None: it is not paused."""
+    back: int = 0
+    """Steps from the right edge of the axis to the newest, where the tail is not followed."""
     problem: str = ""
     """What cannot be read, was lost, or what the probe could not do."""
     why: str = ""
@@ -130,6 +132,8 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
     if facts.behind is not None:
         glyph, plain, ink = GLYPHS["paused"]
         right.append(Part(f"{plain if ascii_only else glyph} PAUSED +{count(facts.behind)} steps", ink, 90))
+    elif facts.back:
+        right.append(Part(f"{'<' if ascii_only else '◂'} {count(facts.back)} to the tail", Ink.STRONG, 78))
     if facts.silent is not None and facts.silent > QUIET_SECONDS:
         right.append(Part(f"data {_age(facts.silent)} old", Ink.WARNING, 70))
     if facts.is_reading:
@@ -194,6 +198,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         probe_share=beat.probe.share if beat else None,
         sampling=_sampling(beat.probe) if beat else "",
         behind=None if view.frozen is None else round(view.last - view.frozen),
+        back=0 if view.end is None else max(round(view.last - view.end), 0),
         problem=_problem(session, process),
         stuck=_stuck(process, state),
         attempt=process.attempt if process else 0,

@@ -64,6 +64,12 @@ def test_a_wide_status_line_says_who_and_how() -> None:
     assert len(line) == 120
 
 
+def test_an_axis_that_does_not_follow_the_tail_says_how_far_back_it_ends() -> None:
+    assert "◂ 500 to the tail" in status(replace(FACTS, back=500), 120)
+    assert "< 500 to the tail" in status(replace(FACTS, back=500), 80, ascii_only=True)
+    assert "PAUSED" in (both := status(replace(FACTS, back=500, behind=132), 120)) and "to the tail" not in both
+
+
 def test_a_narrow_status_line_keeps_state_and_step() -> None:
     line = status(FACTS, 40)
     assert "● LIVE" in line and "step 12,340" in line
