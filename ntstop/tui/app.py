@@ -101,7 +101,7 @@ class NtstopApp(App[int], inherit_bindings=False):
     def tick(self) -> None:
         """Let the screen that is shown draw what is new; the others wait until they are."""
         if (screen := self.run_screen) is not None:
-            screen.tick()
+            screen.tick(at_leisure=True)
 
     def _installed(self, name: str) -> RunScreen:
         """The screen of this name, built when it is first asked for."""

@@ -54,6 +54,8 @@ class Look:
     """Every run that has begun, the one above first."""
     marks: Mapping[int, Mark]
     """What viewers have noted, by step."""
+    at_leisure: bool = False
+    """Nobody has pressed a key that is to be seen: what takes long and can wait is done now."""
 
     @property
     def noted(self) -> str:
@@ -183,7 +185,7 @@ class Workspace:
         for shown in self.runs:
             shown.session.lock.ask_for_quiet(QUIET)
 
-    def look(self) -> Look | None:
+    def look(self, *, at_leisure: bool = False) -> Look | None:
         """What is there now, or None before the first process; under `locked`. Takes over how far the runs reach."""
         self._copy_findings()
         runs = [(shown, process) for shown in self.runs if (process := shown.session.state.primary) is not None]
@@ -193,7 +195,8 @@ class Workspace:
         self.view.extend(min(low for low, _ in ranges), max(high for _, high in ranges))
         process = runs[0][1]
         markers = markers_of(process, self.findings, self.marks)
-        return Look(self.session, process, self.view, markers, self._spans(), self.findings, runs, self.marks)
+        spans = self._spans()
+        return Look(self.session, process, self.view, markers, spans, self.findings, runs, self.marks, at_leisure)
 
     def _spans(self) -> list[Span]:
         finding = self.finding

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import psutil
@@ -51,8 +52,12 @@ FRAMES = 5
 """Frames a second of each rank, of two records."""
 STEPS = 2
 """Steps in a frame."""
-KEYS = (b"y", b"e", b"\x1b[C", b"\x1b[D", b"+", b"-")
-"""Log axis, smoothing, cursor right and left, zoom in and out."""
+AXIS_KEYS = (b"\x1b[D", b"\x1b[D", b"\x1b[C", b"+", b"-")
+"""Cursor left, left and right, zoom in and out: each changes something."""
+KEYS = (b"y", b"e", *AXIS_KEYS)
+"""Log axis and smoothing, too, where there is a loss."""
+RANKS_KEYS = (b"\x1b[B", b"\x1b[B", b"\x1b[A", *AXIS_KEYS)
+"""The same with another row of the table."""
 
 
 def f4(*values: float) -> Column:
@@ -139,10 +144,10 @@ def publish(run: str, first: int, count: int, world: int) -> None:
     print(f"behind by {late:.2f} s at most", file=sys.stderr)
 
 
-def keys(viewer: Viewer, seconds: float) -> list[float]:
+def keys(viewer: Viewer, pressed: Sequence[bytes], seconds: float) -> list[float]:
     """Milliseconds from each key to the next bytes that are painted, over some seconds; rising."""
     took, end = list[float](), time.monotonic() + seconds
-    for key in itertools.cycle(KEYS):
+    for key in itertools.cycle(pressed):
         if time.monotonic() > end:
             break
         viewer.read(0.3)
@@ -216,9 +221,9 @@ def screen(seconds: float) -> dict[str, float]:
     paint = viewer.first_paint()
     viewer.read(5.0)
     cores, _ = viewer.idle(seconds)
-    took = keys(viewer, seconds)
+    took = keys(viewer, KEYS, seconds)
     viewer.press(b"6")
-    beside = keys(viewer, seconds)
+    beside = keys(viewer, RANKS_KEYS, seconds)
     viewer.close()
     return {
         "first_paint_s": round(paint, 2),

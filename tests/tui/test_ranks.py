@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,8 +18,10 @@ from ntstop.tui.raster.heat import plot_heat
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.spec import Glyphs, Span
 from ntstop.tui.view import StepView
-from ntstop.tui.widgets.rank_map import rank_curves, rank_spec
-from ntstop.tui.widgets.ranks import RanksPane, rank_lines
+from ntstop.tui.widgets import rank_map as rank_map_module
+from ntstop.tui.widgets import ranks as ranks_module
+from ntstop.tui.widgets.rank_map import RankMapPane, rank_curves, rank_spec
+from ntstop.tui.widgets.ranks import CROWD, RanksPane, rank_lines
 from tests.monitor.records import Script, descent, hello
 from tests.tui.feed import FedSource
 from tests.tui.opened import Screen
@@ -110,3 +114,38 @@ async def test_the_steps_are_shown_below_where_the_table_leaves_room(
         table = screen.shown.query_one(RanksPane)
         await screen.until(lambda: (table.size.height < size[1] // 2) is has_map, "the table leaves room, or takes all")
         await screen.until(lambda: ("step time by rank" in screen.text) is has_map, "the steps below")
+
+
+async def test_of_a_crowd_a_move_of_the_cursor_makes_no_lines_and_no_map_and_both_have_it_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with shown(CROWD, (120, 40)) as screen:
+        await screen.shows("slowest rank", "step time by rank")
+        table, steps = screen.shown.query_one(RanksPane), screen.shown.query_one(RankMapPane)
+        await screen.until(lambda: len(table.found) == CROWD, "all ranks")
+        await screen.pilot.press("y")  # now that the width of their names is known
+        made = Counter[str]()
+
+        def counted(module: ModuleType, name: str) -> None:
+            make = getattr(module, name)
+
+            def counting(*given: object, **more: object) -> object:
+                made[name] += 1
+                return make(*given, **more)
+
+            monkeypatch.setattr(module, name, counting)
+
+        counted(ranks_module, "rank_lines")
+        counted(rank_map_module, "rank_spec")
+        plain = screen.shown.tick
+        monkeypatch.setattr(screen.shown, "tick", lambda *, at_leisure=False: at_leisure or plain())
+        await screen.pilot.press("left", "left", "right", "e")
+        assert steps.spec.cursor_x is not None and steps.spec.cursor_x == screen.shown.view.cursor
+        assert table.cursor is None and not made
+        monkeypatch.undo()
+
+        def is_told() -> bool:
+            screen.app.workspace.session.version += 1
+            return table.cursor == screen.shown.view.cursor
+
+        await screen.until(is_told, "the lines at the cursor")

@@ -123,15 +123,18 @@ class RunScreen(Screen[None]):
         self._drawn = None
         self.call_after_refresh(self.tick)
 
-    def tick(self) -> None:
-        """Take what is new from the sessions, holding their locks only to copy; then draw what differs."""
+    def tick(self, *, at_leisure: bool = False) -> None:
+        """Take what is new from the sessions, holding their locks only to copy; then draw what differs.
+
+        `at_leisure`: nobody has pressed a key that is to be seen.
+        """
         if not (self.is_mounted and self.app.is_running):
             # The widgets are not there yet, or are being taken away.
             return
         workspace = self.workspace
         gathered: list[Pane] = []
         with workspace.locked():
-            look = workspace.look()
+            look = workspace.look(at_leisure=at_leisure)
             process = look.process if look else None
             facts = facts_of(workspace.session, process, self.view, workspace.title)
             if look is not None:

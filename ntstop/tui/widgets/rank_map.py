@@ -185,7 +185,8 @@ class RankMapPane(Pane):
             return
         columns = self.heat.columns or 1
         wanted = (view.query, view.window, columns, len(ranks))
-        if len(ranks) <= MOST_RANKS or now >= self._stale_at or wanted != self._wanted:
+        is_stale = look.at_leisure and now >= self._stale_at
+        if len(ranks) <= MOST_RANKS or is_stale or wanted != self._wanted:
             self._wanted, self._stale_at = wanted, now + FRESH_SECONDS
             self.spec = rank_spec(ranks, view, columns, look.markers, look.spans)
         else:
