@@ -13,6 +13,7 @@ from ntstop.sources.logs.source import LogSource
 from ntstop.tui.app import NtstopApp
 from ntstop.tui.widgets.manifest import manifest_entries
 from ntstop_probe.wire import Hello, Manifest
+from tests.monitor.records import Script, descent, hello
 from tests.tui import feed
 from tests.tui.opened import Screen
 
@@ -39,6 +40,22 @@ def test_the_batch_names_only_factors_that_are_more_than_one() -> None:
 def test_the_learning_rate_is_that_at_the_cursor() -> None:
     assert lines_of(feed.hello())["rate now"] == "lr 3.00e-4"
     assert lines_of(feed.hello(), cursor=50.0)["rate"] == "lr 3.00e-4 at step 50"
+
+
+def test_the_schedule_is_told_as_it_was_seen() -> None:
+    def schedule(*rates: float) -> str:
+        state = RunState()
+        for record in Script().add(hello()).steps(descent(len(rates)), rate=list(rates)).records:
+            state.apply(1, record)
+        assert state.primary is not None and state.primary.hello is not None
+        entries = manifest_entries(state.primary, state.primary.hello)
+        return next(entry.text for entry in entries if entry.label == "schedule")
+
+    assert schedule(*[1e-3] * 20) == "constant so far"
+    assert schedule(1e-4, 5e-4, 1e-3, 8e-4, 6e-4) == "from 1.00e-4 up to 1.00e-3 at step 2, then down to 6.00e-4"
+    assert schedule(1e-4, 5e-4, 1e-3) == "from 1.00e-4 up to 1.00e-3 at step 2"
+    assert schedule(1e-3, 8e-4, 6e-4) == "from 1.00e-3, then down to 6.00e-4"
+    assert schedule() == "not known"
 
 
 async def test_a_log_has_no_process_no_start_in_1970_and_no_memory_and_says_so() -> None:

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ntstop_probe.wire import Hello, Manifest
 
 from ...diagnosis.reproduction import missing_parts
@@ -16,6 +18,9 @@ from ..workspace import Look
 from .lines import Entry, LinesPane
 
 UNKNOWN = "not known"
+SCHEDULE_COLUMNS = 200
+CONSTANT = 1e-3
+"""Share of the highest learning rate within which it is taken not to move."""
 NOT_IN_A_LOG = (
     "command, batch, precision, optimizer, seed, versions, machine, memory, layers, phases: "
     "`ntstop run -- CMD` records them"
@@ -70,6 +75,7 @@ def _contract(process: ProcessState, cursor: float | None) -> Iterator[Entry]:
     if not manifest.optimizers:
         yield _known("optimizer", "")
     yield _rates(process, cursor)
+    yield _known("schedule", _schedule(process))
     trainable, frozen = manifest.trainable_parameters, manifest.frozen_parameters
     yield _known(
         "parameters", "" if trainable is None else f"{count(trainable)} trainable, {count(frozen or 0)} frozen"
@@ -82,6 +88,25 @@ def _rates(process: ProcessState, cursor: float | None) -> Entry:
     rates = [f"{name} {number(series.last_y if cursor is None else series.y_at(cursor))}" for name, series in known[:6]]
     then = f" at step {count(cursor)}" if rates and cursor is not None else ""
     return _known("rate now" if cursor is None else "rate", ", ".join(rates) + then)
+
+
+def _schedule(process: ProcessState) -> str:
+    """How the learning rate has gone so far, as it was measured: nobody tells what a schedule is called."""
+    series = next((one for name, one in process.series.items() if name.split("/")[0] == "lr"), None)
+    reach = series.x_range if series is not None else None
+    if series is None or reach is None or series.last_y is None:
+        return ""
+    found = series.window(*reach, SCHEDULE_COLUMNS)
+    known = np.isfinite(found.mean)
+    if not known.any():
+        return ""
+    first, highest = float(found.mean[known][0]), float(np.nanmax(found.hi))
+    peak, last = float(found.x[int(np.nanargmax(found.hi))]), series.last_y
+    rises, falls = first < highest * (1 - CONSTANT), last < highest * (1 - CONSTANT)
+    if not rises and not falls:
+        return "constant so far"
+    words = f"from {number(first)} up to {number(highest)} at step {count(peak)}" if rises else f"from {number(first)}"
+    return f"{words}, then down to {number(last)}" if falls else words
 
 
 def _batch(size_: int | None, micro: int, world: int | None) -> str:
