@@ -15,7 +15,7 @@ from ntstop.sparkline import spark
 from ntstop.tui.raster.heat import MOST_NAMES, HeatSpec, heat_box, heat_layers_at, heat_step_at, plot_heat
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.names import group_rows
-from ntstop.tui.raster.spec import Colours, Glyphs, Marker
+from ntstop.tui.raster.spec import Colours, Glyphs, Marker, Span
 from ntstop.tui.raster.stack import Part, StackSpec, plot_stack, stack_step_at
 from ntstop.tui.widgets.layers import LayerColumn, LayersPane
 
@@ -265,3 +265,16 @@ def test_any_values_give_a_sparkline_of_that_width(values: Any, width: int, plai
 def test_the_rows_of_a_heat_map_are_exactly_as_wide_as_the_picture(width: int) -> None:
     spec = HeatSpec(names=("a",) * 30, x=STEPS, values=np.full((30, 10), 5e-3), width=width, height=12)
     assert {len(line) for line in plot_heat(spec).text().split("\n")} == {width}
+
+
+@pytest.mark.parametrize(("glyphs", "line"), [(Glyphs.BRAILLE, "═"), (Glyphs.ASCII, "=")])
+def test_the_span_of_a_finding_is_a_double_line_on_the_axis_of_phases_too(glyphs: Glyphs, line: str) -> None:
+    part, span = Part("forward", np.arange(100.0), np.ones(100)), Span(40.0, 60.0, Ink.SPAN_WARNING)
+    spec = StackSpec(parts=(part,), x_range=(0.0, 99.0), width=60, height=10, spans=(span,), glyphs=glyphs)
+    picture = plot_stack(spec)
+    assert picture.text().splitlines()[8].count(line) in (10, 11, 12)
+    assert (picture.ground[8] == Ink.SPAN_WARNING).sum() in (10, 11, 12)
+    outside = plot_stack(
+        StackSpec(parts=(part,), x_range=(0.0, 99.0), width=60, height=10, spans=(Span(200.0, 300.0),))
+    )
+    assert "═" not in outside.text()

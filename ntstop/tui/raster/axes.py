@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...text import cell_width, fit
 from .ink import Ink
 from .picture import Picture
 from .scale import XScale, YScale, linear_ticks, nice_step, step_label
-from .spec import Box, ChartSpec, Glyphs
+from .spec import Box, ChartSpec, Glyphs, Span
 
 CELLS_A_TICK = 14
 """Cells between the labels of the x axis, at least."""
@@ -99,6 +101,20 @@ def _draw_cursor_label(
 def _centred(box: Box, width: int, column: int, label: str) -> int:
     """Where to write a label so that its middle is under a plot column, inside the picture."""
     return max(min(box.left + column - (cell_width(label) - 1) // 2, width - cell_width(label)), 0)
+
+
+def draw_axis_spans(picture: Picture, box: Box, cells: XScale, spans: Sequence[Span], *, plain: bool) -> None:
+    """Stretches of steps as a double line on the axis, in their ground: where cells have grounds of their own."""
+    if box.bottom >= picture.height:
+        return
+    single, double = ("-", "=") if plain else ("─", "═")
+    for span in spans:
+        if span.x0 <= span.x1 and span.x1 >= cells.x0 and span.x0 <= cells.x1:
+            first, last = cells.column(max(span.x0, cells.x0)), cells.column(min(span.x1, cells.x1))
+            columns = slice(box.left + first, box.left + last + 1)
+            line = picture.codes[box.bottom, columns]
+            line[line == ord(single)] = ord(double)
+            picture.ground[box.bottom, columns] = span.ink
 
 
 def draw_markers(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...text import cell_width, clip, dotted, exponent, fit
-from .axes import draw_markers, draw_x_axis
+from .axes import draw_axis_spans, draw_markers, draw_x_axis
 from .columns import extents, running
 from .ink import Ink
 from .names import Rows, group_rows
@@ -85,7 +85,7 @@ def plot_heat(spec: HeatSpec) -> Picture:
         _draw_cells(picture, box, levels, spec)
         _draw_names(picture, box, rows)
     draw_x_axis(picture, box, cells, axes)
-    _draw_spans(picture, box, cells, spec)
+    draw_axis_spans(picture, box, cells, spec.spans, plain=spec.glyphs is Glyphs.ASCII)
     draw_markers(picture, box, cells, axes)
     _draw_cursor(picture, box, cells, spec)
     if box.top:
@@ -219,20 +219,6 @@ def _draw_cursor(picture: Picture, box: Box, cells: XScale, spec: HeatSpec) -> N
     picture.codes[rows, column][blank] = ord("|" if spec.glyphs is Glyphs.ASCII else "│")
     picture.ink[rows, column][blank] = Ink.CURSOR_LINE
     picture.ground[rows, column] = Ink.CURSOR
-
-
-def _draw_spans(picture: Picture, box: Box, cells: XScale, spec: HeatSpec) -> None:
-    """A double line along the axis, on the ground of the span."""
-    if box.bottom >= picture.height:
-        return
-    for span in spec.spans:
-        if span.x0 <= span.x1 and span.x1 >= cells.x0 and span.x0 <= cells.x1:
-            first, last = cells.column(max(span.x0, cells.x0)), cells.column(min(span.x1, cells.x1))
-            columns = slice(box.left + first, box.left + last + 1)
-            plain, double = ("-", "=") if spec.glyphs is Glyphs.ASCII else ("─", "═")
-            line = picture.codes[box.bottom, columns]
-            line[line == ord(plain)] = ord(double)
-            picture.ground[box.bottom, columns] = span.ink
 
 
 def _draw_legend(picture: Picture, box: Box, spec: HeatSpec, rows: Rows) -> None:

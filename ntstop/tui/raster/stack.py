@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...text import cell_width, percent
-from .axes import draw_markers, draw_x_axis, draw_y_axis
+from .axes import draw_axis_spans, draw_markers, draw_x_axis, draw_y_axis
 from .canvas import BLOCKS
 from .columns import extents, running
 from .ink import Ink
 from .picture import SPACE, Picture
 from .scale import XScale, YScale, step_range
-from .spec import Box, ChartSpec, Colours, Floats, Glyphs, Marker
+from .spec import Box, ChartSpec, Colours, Floats, Glyphs, Marker, Span
 
 PHASES: dict[str, tuple[str, str, Ink]] = {
     "data": ("data", "d", Ink.PHASE_DATA),
@@ -49,6 +49,8 @@ class StackSpec:
     parts: tuple[Part, ...] = ()
     x_range: tuple[float, float] | None = None
     markers: tuple[Marker, ...] = ()
+    spans: tuple[Span, ...] = ()
+    """Stretches of steps that are set off on the axis."""
     cursor_x: float | None = None
     at_cursor: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each phase in the very step under the cursor; empty: not known, then the column's are told."""
@@ -200,6 +202,7 @@ def _draw_axes(picture: Picture, box: Box, cells: XScale, spec: StackSpec) -> No
     """Per cent up the side, steps along the bottom, and the cursor."""
     axes = ChartSpec(markers=spec.markers, cursor_x=spec.cursor_x, glyphs=spec.glyphs)
     draw_x_axis(picture, box, cells, axes)
+    draw_axis_spans(picture, box, cells, spec.spans, plain=spec.glyphs is Glyphs.ASCII)
     draw_markers(picture, box, cells, axes)
     draw_y_axis(picture, box, YScale(0.0, 100.0), axes, 2, grid=False)
     if spec.cursor_x is not None and cells.x0 <= spec.cursor_x <= cells.x1:

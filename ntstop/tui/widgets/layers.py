@@ -61,6 +61,7 @@ def heat_spec(look: Look, columns: int) -> HeatSpec:
         band=HEALTHY,
         x_range=(left, right),
         markers=tuple(look.markers),
+        spans=tuple(look.spans),
         cursor_x=view.cursor,
     )
 

@@ -43,6 +43,7 @@ def stack_spec(look: Look, columns: int) -> StackSpec:
         parts=tuple(parts),
         x_range=(left, right),
         markers=tuple(look.markers),
+        spans=tuple(look.spans),
         cursor_x=view.cursor,
         at_cursor={} if view.cursor is None else _phases_of(look, view.cursor),
         empty=_why_empty(process),
