@@ -25,14 +25,16 @@ STEP_COLUMNS = {
     "zero_grads": "zero_grads",
 }
 """Columns of a steps record and the series they go to."""
-_MEASURED = re.compile(r"(loss|lr)(/\d+(\.\d+)?)?|(phase|host|compile)/.*|(gpu|alloc)\d+/.*")
+_MEASURED = re.compile(r"(loss|lr)(/\d+(\.\d+)?)?|(phase|host|compile|loader)/.*|(gpu|alloc)\d+/.*")
 """Names of series that the probe measures itself, besides those of `STEP_COLUMNS`."""
 
+LOADER_QUEUE = "loader/ready"
+"""Batches that the loader's workers have ready, once a second."""
 _GROUPS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"lr(/.*)?", "grad_norm", "step_time", r"phase/.*", "clip|loss_scale|skipped", r"gpu\d+/.*", r"alloc\d+/.*",
-        r"host/.*", r"compile/.*", "epoch|samples|tokens|micro|zero_grads",
+        r"lr(/.*)?", "grad_norm", "step_time", r"phase/.*", r"loader/.*", "clip|loss_scale|skipped", r"gpu\d+/.*",
+        r"alloc\d+/.*", r"host/.*", r"compile/.*", "epoch|samples|tokens|micro|zero_grads",
     )
 )  # fmt: skip
 """What the probe measures besides losses, the most looked for first; what the job logs itself comes before all."""

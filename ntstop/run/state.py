@@ -28,7 +28,7 @@ from ntstop_probe.wire import (
 )
 
 from .brief import LOSS, STEP_TIME, WAIT, Brief
-from .names import STEP_COLUMNS, logged_name
+from .names import LOADER_QUEUE, STEP_COLUMNS, logged_name
 from .process import MANY, ProcessState, Track
 from .waiting import put
 
@@ -45,9 +45,9 @@ class RunState:
 
     Series names: "loss", "loss/1" …, "lr", "lr/0.1" …, "grad_norm", "clip", "loss_scale", "skipped", "micro",
     "step_time" (s), "phase/<phase>" (s), "epoch", "samples", "tokens", "zero_grads"; "host/<field>",
-    "gpu<index>/<field>", "alloc<index>/<field>" and "compile/<field>" with the field names of the wire; and what the
-    user logs, under its own name ("logged/loss" where that is the name of something measured). Their x is the global
-    step where the job has one, else the ordinal; their t is the writer's monotonic clock. Not thread-safe.
+    "gpu<index>/<field>", "alloc<index>/<field>" and "compile/<field>" with the field names of the wire; "loader/ready";
+    and what the user logs, under its own name ("logged/loss" where that is the name of something measured). Their x is
+    the global step where the job has one, else the ordinal; their t is the writer's monotonic clock. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -136,6 +136,8 @@ class RunState:
             _sample(process, record, "compile", _COMPILER_FIELDS)
         elif isinstance(record, Heartbeat):
             process.heartbeat, process.heartbeat_arrival = record, time.monotonic()
+            if record.loader_ready is not None:
+                _append(process, LOADER_QUEUE, record.loader_ready, record.t)
         elif isinstance(record, Event):
             _apply_event(process, record)
         elif isinstance(record, Schema):
@@ -346,15 +348,19 @@ def _ratio(
 def _sample(
     process: ProcessState, record: Host | Device | Allocator | Compiler, prefix: str, fields: tuple[str, ...]
 ) -> None:
-    x, brief = process.x, process.track.brief
     for field in fields:
         value = getattr(record, field)
-        if value is None:
-            continue
-        if brief is not None:
-            brief.newest[f"{prefix}/{field}"] = float(value)
-        else:
-            process.track.get(f"{prefix}/{field}").append(x, float(value), record.t)
+        if value is not None:
+            _append(process, f"{prefix}/{field}", value, record.t)
+
+
+def _append(process: ProcessState, name: str, value: float, t: float) -> None:
+    """A value of this moment, at the newest step."""
+    brief = process.track.brief
+    if brief is not None:
+        brief.newest[name] = float(value)
+    else:
+        process.track.get(name).append(process.x, float(value), t)
 
 
 def _apply_event(process: ProcessState, event: Event) -> None:

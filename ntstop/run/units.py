@@ -23,6 +23,7 @@ _BYTES = re.compile(
 )
 _OTHERS = (
     (re.compile(r"host/(\w+_cpu|cores)"), "cores"),
+    (re.compile(r"loader/ready"), "batches"),
     (re.compile(r"gpu\d+/utilization"), "%"),
     (re.compile(r"gpu\d+/power\w*"), "W"),
     (re.compile(r"gpu\d+/temperature"), "°C"),

@@ -23,6 +23,10 @@ def _none() -> int:
     return 0
 
 
+def _nothing() -> None:
+    return None
+
+
 @dataclass(slots=True)
 class Progress:
     """Written by the training thread only, one attribute at a time, which the interpreter does atomically."""
@@ -56,6 +60,8 @@ class Progress:
     saw_loader: bool = False
     pending: Callable[[], int] = _none
     """Backward passes since the last optimizer step; may be asked from any thread."""
+    trained: Callable[[], object | None] = _nothing
+    """The iterator of the loader that is trained on, while there is one; may be asked from any thread."""
     modes: Modes | None = None
     disabled: list[str] = field(default_factory=list)
     """Parts of the probe that failed and switched themselves off, each "name: reason"."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 
+from .loader_queue import loader_queue
 from .progress import Progress
 from .wire import Heartbeat, ProbeStatus, Stack
 
@@ -59,6 +60,7 @@ class Pulse:
         cost = self._cost_per_step()
         looks, eval_looks = self._looks, self._eval_looks
         self._looks = self._eval_looks = 0
+        queue = loader_queue(progress.trained()) if phase != "idle" else None
         return Heartbeat(
             t=now,
             wall=time.time(),
@@ -86,6 +88,8 @@ class Pulse:
             eval_looks=eval_looks,
             eval_since=self._eval_since,
             sensitive=progress.modes.sensitive if progress.modes is not None else 0,
+            loader_ready=queue.ready if queue else None,
+            loader_most=queue.most if queue else None,
         )
 
     def _cost_per_step(self) -> float | None:

@@ -188,6 +188,21 @@ async def test_every_pane_of_the_step_screen_tells_the_step_at_the_cursor(record
         assert pane.now.steps == pytest.approx(len(took) / sum(took), rel=0.02)
 
 
+async def test_the_queue_of_the_loader_is_told_at_the_cursor_too(records: list[Record]) -> None:
+    beats = [
+        structs.replace(feed.heartbeat(360.0 + second, 1199 + 3 * second), loader_ready=ready, loader_most=8)
+        for second, ready in enumerate((7, 0))
+    ]
+    between = feed.steps(1200, 3)
+    async with opened([*records, beats[0], between, beats[1], feed.steps(1203, 1)], (120, 40)) as screen:
+        await screen.go("4")
+        await screen.shows("queue 0 of 8")
+        screen.app.workspace.view.show(1201)
+        await screen.shows("queue 7 of 8")
+        await screen.go("2", "end")
+        await screen.shows("loader/ready")
+
+
 async def test_filters_of_the_findings_hide_what_weighs_less_and_say_so(records: list[Record]) -> None:
     broken = [*records, feed.steps(1200, 30, nan_from=1210)]
     async with opened(broken, (120, 40)) as screen:

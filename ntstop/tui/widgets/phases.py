@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from textual.app import ComposeResult
 
 from ...curves.buckets import Buckets
+from ...run.names import LOADER_QUEUE
 from ...run.process import ProcessState
 from ...run.units import scale_of
 from ...text import duration
@@ -102,6 +103,15 @@ def time_spec(look: Look, columns: int) -> tuple[ChartSpec, str]:
     return spec, unit
 
 
+def _queue(look: Look) -> str:
+    """ "3 of 8": batches ready, of those that the workers make ahead; "" without workers."""
+    ready = look.value_at(LOADER_QUEUE, look.told_at) if LOADER_QUEUE in look.process.series else None
+    most = look.process.heartbeat.loader_most if look.process.heartbeat else None
+    if ready is None or not np.isfinite(ready):
+        return ""
+    return f"{ready:.0f} of {most}" if most is not None and most >= ready else f"{ready:.0f}"
+
+
 def _why_empty(process: ProcessState) -> str:
     return "no phases measured" if process.steps > 2 else "no step times yet"
 
@@ -112,7 +122,9 @@ class PhasesPane(Pane):
     NAME = "step time"
     HELP = (
         "What a step waits for. data: the loader; fwd: from the batch to the loss; bwd: backward; opt: the optimizer; "
-        "other: the rest of the loop. Shares are of all steps in view, or of the step at the cursor; below, seconds."
+        "other: the rest of the loop. Shares are of all steps in view, or of the step at the cursor; below, the step "
+        "time. queue: batches that the loader's workers have ready, of those that they make ahead; at 0 the step waits "
+        "for them."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -122,6 +134,8 @@ class PhasesPane(Pane):
         self.at: float | None = None
         self.clocks: dict[str, str] = {}
         self.whose: list[str] = []
+        self.queue = ""
+        """Batches that the loader's workers have ready."""
 
     def body(self) -> ComposeResult:
         """The stack, and below it the curve, where there is room for it."""
@@ -135,6 +149,7 @@ class PhasesPane(Pane):
         if self.chart.display:
             self.spec, self.unit = time_spec(look, self.chart.dot_columns or 2)
         self.clocks, self.whose = dict(process.clocks), look.whose
+        self.queue = _queue(look)
         series = process.series.get(STEP_TIME)
         if view.cursor is not None:
             self.at = look.value_at(STEP_TIME, view.cursor) if series else None
@@ -147,6 +162,7 @@ class PhasesPane(Pane):
         if self.chart.display:
             self.chart.show(self.spec)
         values: list[Value] = [] if self.at is None else [value(duration(self.at, 7))]
+        values += [value(self.queue, key="queue")] if self.queue else []
         words = ["% by phase" + (f", {self.unit} below" if self.chart.display and self.unit else "")]
         words += ["device clock"] if "device" in self.clocks.values() else []
         words += self.whose

@@ -5,6 +5,7 @@ The lower half of `steps.StepMachine`, with the state that both share.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable
 
 from ..progress import Progress
@@ -65,6 +66,11 @@ class FetchMachine(Ledger):
         self._closure = False
         self._closure_roots = 0
         self._optimizer: Hashable = None
+
+    def trained(self) -> object | None:
+        """The iterator that is trained on; from any thread, so it may be the one before."""
+        token = self._visits.trained
+        return token() if isinstance(token, weakref.ref) else None
 
     # The loader
 

@@ -53,6 +53,7 @@ class TrainingMachine(StepMachine):
         self.light_costs: list[float] = []
         """Of the light steps in which it was measured, the oldest first; somebody else takes them away."""
         progress.pending = self.pending
+        progress.trained = self.trained
 
     def pending(self) -> int:
         """Backward passes since the last optimizer step; from any thread, so a moment may be missed."""

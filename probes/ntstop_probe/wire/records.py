@@ -334,6 +334,10 @@ class Heartbeat(msgspec.Struct, tag="heartbeat", array_like=True, frozen=True):
     """Steps finished at the first look of those in a row, up to the newest, that found evaluation mode."""
     sensitive: int = 0
     """Modules of these models that do something else in evaluation mode: dropout, batch norm."""
+    loader_ready: int | None = None
+    """Batches for training that the loader's workers have ready at this moment. None: it has none, or does not tell."""
+    loader_most: int | None = None
+    """How many they make ahead at most."""
 
 
 Record = (

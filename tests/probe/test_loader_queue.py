@@ -1,0 +1,76 @@
+"""The queue of a DataLoader: how many batches its workers have ready, seen from outside."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from ntstop_probe.loader_queue import loader_queue
+from ntstop_probe.pulse import Pulse
+
+from ..helpers import wait_until
+from .training import armed, loader, loss_of, mlp
+
+WORKERS = {"num_workers": 2, "prefetch_factor": 2, "multiprocessing_context": "fork"}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its queues have no length")
+def test_the_heartbeat_tells_how_many_batches_wait_for_the_step() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with armed() as probe:
+        pulse = Pulse(probe.progress)
+
+        def told() -> tuple[int | None, int | None]:
+            beat = pulse.beat(dropped=0, unrecorded=0, viewers=0, disabled=[])
+            return beat.loader_ready, beat.loader_most
+
+        assert told() == (None, None)
+        batches = iter(loader(80, **WORKERS))
+        for step, batch in enumerate(batches):
+            optimizer.zero_grad()
+            loss_of(model, batch).backward()
+            optimizer.step()
+            if step == 4:
+                # Ten batches: those behind this one are made while nobody takes any.
+                assert wait_until(lambda: told() == (4, 4))
+        assert told() == (None, None), "the loader has no more"
+        del batches
+
+
+def test_a_loader_without_workers_has_no_queue() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with armed() as probe:
+        for batch in loader(16):
+            loss_of(model, batch).backward()
+            optimizer.step()
+            assert probe.progress.trained() is not None
+        assert loader_queue(probe.progress.trained()) is None
+
+
+class Lists:
+    """An iterator that looks like that of a loader with a thread that pins memory."""
+
+    _num_workers, _prefetch_factor = 2, 4
+
+    class Made:
+        def qsize(self) -> int:
+            return 3
+
+    class Handed:
+        queue = (1, 2)
+
+        def qsize(self) -> int:
+            raise AssertionError("its lock is the job's")
+
+    _worker_result_queue, _data_queue = Made(), Handed()
+    _task_info = {5: (0,), 6: (1, "early"), 7: (0,)}  # noqa: RUF012
+
+
+def test_batches_that_came_early_or_are_pinned_count_too() -> None:
+    assert loader_queue(Lists()) == (6, 8)
+    assert loader_queue(None) is None
+    assert loader_queue(object()) is None
