@@ -155,6 +155,8 @@ class LayerMatrix:
         blocks = [*self._done, *([self._open] if self._open else [])]
         if not blocks:
             return None
+        if len(blocks) == 1:
+            return blocks[0]
         whole = _join(blocks)
         self._done = [whole.part(slice(0, len(whole) - 1))] if self._open else [whole]
         return whole

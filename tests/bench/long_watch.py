@@ -29,7 +29,7 @@ from ntstop_probe.wire import STREAM_LAYERS, Layers, Record, Schema, encode_batc
 from .many_ranks import FRAMES, Rank, f4
 from .viewer import Viewer
 
-MARKS = (5, 10, 20, 30, 45, 60, 90, 120)
+MARKS = (5, 10, 20, 30, 45, 60, 120, 240, 480, 720)
 """Minutes of the run at which the memory is read."""
 SLOWLY = 15.0
 """Speed up to the first mark, at most."""
