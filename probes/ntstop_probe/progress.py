@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,8 +23,8 @@ def _none() -> int:
     return 0
 
 
-def _nothing() -> None:
-    return None
+def _nothing() -> Mapping[str, object]:
+    return {}
 
 
 @dataclass(slots=True)
@@ -60,8 +60,8 @@ class Progress:
     saw_loader: bool = False
     pending: Callable[[], int] = _none
     """Backward passes since the last optimizer step; may be asked from any thread."""
-    trained: Callable[[], object | None] = _nothing
-    """The iterator of the loader that is trained on, while there is one; may be asked from any thread."""
+    trained: Callable[[], Mapping[str, object]] = _nothing
+    """The attributes of the loader's iterator that is trained on, while there is one; may be asked from any thread."""
     modes: Modes | None = None
     disabled: list[str] = field(default_factory=list)
     """Parts of the probe that failed and switched themselves off, each "name: reason"."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 
 import pytest
 import torch
@@ -47,30 +48,47 @@ def test_a_loader_without_workers_has_no_queue() -> None:
         for batch in loader(16):
             loss_of(model, batch).backward()
             optimizer.step()
-            assert probe.progress.trained() is not None
+            assert probe.progress.trained()
         assert loader_queue(probe.progress.trained()) is None
 
 
-class Lists:
-    """An iterator that looks like that of a loader with a thread that pins memory."""
+def test_the_end_of_an_iterator_is_the_jobs_affair_while_it_is_looked_at() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with armed() as probe:
+        batches = iter(loader(40, **WORKERS))
+        for _, batch in zip(range(2), batches, strict=False):
+            loss_of(model, batch).backward()
+            optimizer.step()
+        seen, alive = probe.progress.trained(), weakref.ref(batches)
+        assert seen["_num_workers"] == 2
+        del batches
+        assert alive() is None, "its workers are told to stop by whoever lets go of it"
+        assert probe.progress.trained() == {}
 
-    _num_workers, _prefetch_factor = 2, 4
 
-    class Made:
-        def qsize(self) -> int:
-            return 3
+class Made:
+    def qsize(self) -> int:
+        return 3
 
-    class Handed:
-        queue = (1, 2)
 
-        def qsize(self) -> int:
-            raise AssertionError("its lock is the job's")
+class Handed:
+    queue = (1, 2)
 
-    _worker_result_queue, _data_queue = Made(), Handed()
-    _task_info = {5: (0,), 6: (1, "early"), 7: (0,)}  # noqa: RUF012
+    def qsize(self) -> int:
+        raise AssertionError("its lock is the job's")
+
+
+PINNED = {
+    "_num_workers": 2,
+    "_prefetch_factor": 4,
+    "_worker_result_queue": Made(),
+    "_data_queue": Handed(),
+    "_task_info": {5: (0,), 6: (1, "early"), 7: (0,)},
+}
+"""Of an iterator with a thread that pins memory."""
 
 
 def test_batches_that_came_early_or_are_pinned_count_too() -> None:
-    assert loader_queue(Lists()) == (6, 8)
-    assert loader_queue(None) is None
-    assert loader_queue(object()) is None
+    assert loader_queue(PINNED) == (6, 8)
+    assert loader_queue({}) is None

@@ -6,7 +6,7 @@ The lower half of `steps.StepMachine`, with the state that both share.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 from ..progress import Progress
 from ..rows import EventRow, StepRow
@@ -67,10 +67,13 @@ class FetchMachine(Ledger):
         self._closure_roots = 0
         self._optimizer: Hashable = None
 
-    def trained(self) -> object | None:
-        """The iterator that is trained on; from any thread, so it may be the one before."""
+    def trained(self) -> Mapping[str, object]:
+        """The attributes of the iterator that is trained on; from any thread, so it may be the one before.
+
+        Not the iterator: whoever lets go of it last stops its workers, and that is the job's affair.
+        """
         token = self._visits.trained
-        return token() if isinstance(token, weakref.ref) else None
+        return getattr(token(), "__dict__", {}) if isinstance(token, weakref.ref) else {}
 
     # The loader
 
