@@ -8,15 +8,18 @@ import click
 
 from ntstop.commands.thresholds import checked
 from ntstop.diagnosis.explanation import WIDTH, explain, families
-from ntstop.settings import read_settings, settings_path
+from ntstop.settings import SettingsError, read_settings, settings_path
 
 
 def explain_kind(name: str | None) -> int:
     """Print what a kind means, or without a name the list of all; "keys": what keys can be moved. The exit code."""
     if name == "keys":
-        from ntstop.tui.keymap import listing
+        from ntstop.tui.keymap import keymap_of, listing
 
-        click.echo(listing())
+        try:
+            click.echo(listing(keymap_of(read_settings().keys)))
+        except SettingsError as error:
+            raise click.ClickException(str(error)) from error
         return 0
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns - 1)
     if name is None:

@@ -254,8 +254,8 @@ FINDINGS_SCREEN: list[BindingType] = [
 ]
 
 _as_without: list[BindingType] = [
-    key("question_mark", "app.help", "help", "this help", show=True, display="?"),
-    key("p", "app.picture", "", "save what is to be seen as SVG and text in the current folder"),
+    key("question_mark", "app.help", "help", "this help", show=True, display="?", name="help"),
+    key("p", "app.picture", "", "save what is to be seen as SVG and text in the current folder", name="picture"),
     *(
         key(
             entry.key,
@@ -263,19 +263,29 @@ _as_without: list[BindingType] = [
             "screens" if entry is SCREENS[0] else "",
             "leave, and look at that screen" if entry is SCREENS[0] else "",
             show=entry is SCREENS[0],
+            name=entry.name,
             display=f"{entry.key}-{SCREENS[-1].key}" if entry is SCREENS[0] else None,
         )
         for entry in SCREENS
     ),
+    key("q", "app.pop_screen", "", "", name="quit"),
 ]
 """What acts under a dialog in which nobody types, as it does without one."""
 
 CARD: list[BindingType] = [
-    key("a", "acknowledge", "acknowledge", "acknowledge the finding, with a note", show=True),
-    key("enter", "curves", "curves", "the curves at the step where it began", show=True),
-    key("n", "another(1)", "findings", "the card of the next finding, of the previous one", show=True, display="nN"),
-    key("N", "another(-1)", "", ""),
-    key("escape,q", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("a", "acknowledge", "acknowledge", "acknowledge the finding, with a note", show=True, name="acknowledge"),
+    key("enter", "curves", "curves", "the curves at the step where it began", show=True, display="enter", name="card"),
+    key(
+        "n",
+        "another(1)",
+        "findings",
+        "the card of the next finding, of the previous one",
+        show=True,
+        display="nN",
+        name="next-finding",
+    ),
+    key("N", "another(-1)", "", "", name="previous-finding"),
+    key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
     *_as_without,
 ]
 
@@ -289,20 +299,22 @@ COMMANDS: list[BindingType] = [
     key("down", "row(1)", "", ""),
     key("pageup", "row(-10)", "", ""),
     key("pagedown", "row(10)", "", ""),
-    key("escape,ctrl+p", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("ctrl+p", "app.pop_screen", "", "", name="commands"),
 ]
 
 RUNS: list[BindingType] = [
-    key("up", "row(-1)", "", "another run; page keys, home and end go further", display="↑↓"),
-    key("down", "row(1)", "", ""),
-    key("pageup", "row(-10)", "", ""),
-    key("pagedown", "row(10)", "", ""),
-    key("home", "row(-1000000)", "", ""),
-    key("end", "row(1000000)", "", ""),
+    key("up", "row(-1)", "", "another run; page keys, home and end go further", display="↑↓", name="up"),
+    key("down", "row(1)", "", "", name="down"),
+    key("pageup", "row(-10)", "", "", name="page-up"),
+    key("pagedown", "row(10)", "", "", name="page-down"),
+    key("home", "row(-1000000)", "", "", name="first"),
+    key("end", "row(1000000)", "", "", name="last"),
     key("enter", "switch", "look", "look at this run", show=True),
-    key("o", "overlay", "overlay", "lay this run over those that are shown, or no longer", show=True),
+    key("o", "overlay", "overlay", "lay this run over those that are shown, or no longer", show=True, name="overlay"),
     key("x,delete", "remove", "remove", "remove the recording of this run, which has ended; it asks first", show=True),
-    key("escape,q,R", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("R", "app.pop_screen", "", "", name="runs"),
     *_as_without,
 ]
 
@@ -312,5 +324,7 @@ CONFIRM: list[BindingType] = [
 ]
 
 LAYER_OUT: list[BindingType] = [
-    key("escape,q,enter,question_mark", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("escape,enter", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
+    key("question_mark", "app.pop_screen", "", "", name="help"),
+    key("q", "app.pop_screen", "", "", name="quit"),
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from textual.binding import Binding, BindingsMap, BindingType
+from textual.dom import DOMNode
 from textual.keys import _character_to_key
 
 from ..settings import SettingsError, settings_path
@@ -64,6 +65,8 @@ CONTEXTS: Mapping[str, Sequence[Sequence[BindingType]]] = {
     "run": (bindings.LINES, bindings.STEP_TABLE),
 }
 """Of each screen the lists that act there, beside those that act everywhere."""
+DIALOGS: Mapping[str, Sequence[BindingType]] = {"a card": bindings.CARD, "the list of runs": bindings.RUNS}
+"""All that acts in what lies over a screen; what has no name there stays where it is."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,10 @@ class Keymap:
         short = len(first) == len(second) == 1
         return f"{first}-{second}" if name == _SCREENS[0] else first + ("" if short else "/") + second
 
+    def chain(self, chain: Iterable[tuple[DOMNode, BindingsMap]], app: DOMNode) -> list[tuple[DOMNode, BindingsMap]]:
+        """The bindings that act, each on its keys; those of the app are already."""
+        return [(node, told if node is app else self.apply(told)) for node, told in chain]
+
 
 PLAIN_KEYS = Keymap()
 """Every key where it is without a configuration."""
@@ -128,7 +135,7 @@ def keymap_of(told: Mapping[str, str | Sequence[str]]) -> Keymap:
     return Keymap(keys)
 
 
-def listing() -> str:
+def listing(keymap: Keymap = PLAIN_KEYS) -> str:
     """Every action that `[keys]` can move, with its keys and what it does, a line each."""
     lists = [bindings.APP, bindings.RUN, *(one for lists in CONTEXTS.values() for one in lists)]
     told: dict[str, str] = {}
@@ -136,7 +143,8 @@ def listing() -> str:
         name = binding.id or ""
         told[name] = told.get(name) or binding.tooltip or f"see {explained_at(name)}"
     return "\n".join(
-        f"{name:<19}{' '.join(map(key_label, keys)):<10}{told[name]}" for name, keys in _defaults().items()
+        f"{name:<19}{' '.join(map(key_label, keymap.keys.get(name, keys))) or 'no key':<10} {told[name]}"
+        for name, keys in _defaults().items()
     )
 
 
@@ -188,18 +196,29 @@ def _defaults() -> dict[str, list[str]]:
 
 def _check_clashes(keys: Mapping[str, tuple[str, ...]]) -> None:
     """Raise `SettingsError` where two actions of a screen have come to one key, that had not before."""
+    everywhere = _everywhere()
     for context, lists in CONTEXTS.items():
-        before: dict[str, set[str]] = {}
-        for binding in _named([bindings.APP, bindings.RUN, *lists]):
-            before.setdefault(binding.id or "", set()).add(binding.key)
-        after = {name: set(keys.get(name, old)) for name, old in before.items()}
-        for name in keys:
-            for other, theirs in after.items():
-                if name == other or name not in after or before[name] & before[other]:
-                    continue
-                for key in after[name] & theirs:
-                    where = "everywhere" if other in _everywhere() else f"on the screen {context}"
-                    raise _error(name, f"{key_label(key)} is {other} already, {where}; keys.{other} would move that")
+        _check_lists(keys, [bindings.APP, bindings.RUN, *lists], everywhere, f"on the screen {context}")
+    for context, known in DIALOGS.items():
+        _check_lists(keys, [known], set(), f"in {context}")
+
+
+def _check_lists(
+    keys: Mapping[str, tuple[str, ...]], lists: Sequence[Sequence[BindingType]], everywhere: set[str], place: str
+) -> None:
+    before: dict[str, set[str]] = {}
+    for binding in Binding.make_bindings(one for these in lists for one in these):
+        # One without a name stays; it is called by what it does.
+        before.setdefault(binding.id or f" {binding.description or binding.tooltip}", set()).add(binding.key)
+    after = {name: set(keys.get(name, old)) for name, old in before.items()}
+    for name in keys:
+        for other, theirs in after.items():
+            if name == other or name not in after or before[name] & before[other]:
+                continue
+            for key in after[name] & theirs:
+                where = "everywhere" if other in everywhere else place
+                what = f"{key_label(key)} is {other.strip()} already, {where}"
+                raise _error(name, f"{what}, and stays" if other[0] == " " else f"{what}; keys.{other} would move that")
 
 
 def _everywhere() -> set[str]:

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from ntstop.session import Session
 from ntstop.tui.app import NtstopApp, screen_text
+from ntstop.tui.keymap import PLAIN_KEYS, Keymap
 from ntstop.tui.screens import SCREENS
 from ntstop.tui.screens.base import RunScreen
 from ntstop.tui.screens.overview import Overview
@@ -80,13 +81,17 @@ class Fed(Screen):
 
 @contextlib.asynccontextmanager
 async def opened(
-    records: Sequence[Record], size: tuple[int, int] = WIDE, *, output: str | None = None
+    records: Sequence[Record],
+    size: tuple[int, int] = WIDE,
+    *,
+    output: str | None = None,
+    keymap: Keymap = PLAIN_KEYS,
 ) -> AsyncIterator[Fed]:
     """The app on these records, once all of them are read."""
     source = feed.FedSource(records)
     with Session(source) as session:
         assert session.wait_for_end(30)
-        app = NtstopApp(session, output_path=output)
+        app = NtstopApp(session, output_path=output, keymap=keymap)
         async with app.run_test(size=size, notifications=True) as pilot:
             screen = Fed(pilot, source, session)
             await screen.until(lambda: screen.app.run_screen is not None, "a screen")

@@ -187,9 +187,9 @@ async def settled(screen: Screen, looks: int = NOTHING) -> None:
 def state(screen: Screen) -> Hashable:
     """What a key may change: what is to be read, which screen lies on top, what has the focus, how it looks."""
     app, text = screen.app, screen.text
-    if isinstance(app.screen, RunsScreen):
-        # Runs grow older by themselves.
-        text = f"{app.screen.rows.place} of {len(app.screen.rows.rows)}, {len(app.workspace.runs)} shown"
+    if (listed := next((one for one in app.screen_stack if isinstance(one, RunsScreen)), None)) is not None:
+        # Runs grow older by themselves, under a question too.
+        text = f"{listed.rows.place} of {len(listed.rows.rows)}, {len(app.workspace.runs)} shown"
         text += f", {[note.message for note in app._notifications]}"
     return text, id(app.screen), id(app.screen.focused), app.theme, app.workspace.view.key
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ntstop.tui.widgets.layer_table import LayerTable
 from tests.monitor.test_cli import NTSTOP, ntstop, recorded
 from tests.tmux import Terminal
 from tests.tui import feed
-from tests.tui.opened import Screen
+from tests.tui.opened import Screen, opened
 
 Told = Mapping[str, str | Sequence[str]]
 
@@ -43,6 +44,8 @@ Told = Mapping[str, str | Sequence[str]]
         ({"zoom-in": "o"}, "keys.zoom-in: o is overlay already, on the screen curves; keys.overlay would move that"),
         ({"log": "z", "smoothing": "z"}, "z is smoothing already"),
         ({"down": "m"}, "m is mark already"),
+        ({"down": "x", "axis": "X"}, "keys.down: x is remove already, in the list of runs, and stays"),
+        ({"runs": "delete"}, "keys.runs: delete is remove already, in the list of runs, and stays"),
     ],
 )
 def test_a_mistake_is_one_line(told: Told, says: str) -> None:
@@ -95,6 +98,39 @@ def test_keys_are_written_as_people_write_them() -> None:
     ]
     known = _defaults()
     assert known["zoom-in"] == ["plus", "equals_sign"] and known["quit"] == ["q"]
+
+
+async def test_in_what_lies_over_a_screen_the_keys_are_where_the_user_has_put_them_and_its_frame_says_where() -> None:
+    told: Told = {"acknowledge": "k", "next-finding": "j", "quit": "f10", "card": "c", "runs": "L", "help": "f1"}
+    async with opened(feed.training(400, nan_from=300), keymap=keymap_of(told)) as screen:
+        await screen.shows("CRIT", "f10 quit")
+        press, app = screen.pilot.press, screen.app
+        await press("c")
+        await screen.shows("k: acknowledge  c: curves  jN: findings  esc: back")
+        await press("a", "f1")
+        await screen.until(lambda: isinstance(app.screen, HelpScreen), "the help, and no note")
+        await screen.shows("k  acknowledge the finding", "f1  this help")
+        await press("f1", "k")
+        await screen.shows("enter: keep  esc: back")
+        await press("escape", "f10")
+        await screen.until(lambda: app.screen is app.run_screen, "the key that quits goes one layer out")
+        await press("L")
+        await screen.shows("enter: look  o: overlay  x: remove  esc: back")
+        await press("L")
+        await screen.until(lambda: app.screen is app.run_screen, "the list is gone")
+
+
+def test_the_list_of_keys_shows_the_user_s_own_and_finds_what_is_wrong_with_them(tmp_path: Path) -> None:
+    config = tmp_path / "ntstop.toml"
+    config.write_text('[keys]\nquit = "f9"\nlog = []\n')
+    lines = {
+        line.split()[0]: line
+        for line in ntstop("explain", "keys", env={**os.environ, "NTSTOP_CONFIG": str(config)}).stdout.splitlines()
+    }
+    assert "f9 " in lines["quit"] and "no key" in lines["log"] and " e " in lines["smoothing"]
+    config.write_text('[keys]\nquit = "hyper+q"\n')
+    done = ntstop("explain", "keys", env={**os.environ, "NTSTOP_CONFIG": str(config)})
+    assert done.returncode == 2 and "keys.quit: 'hyper+q' is no key" in done.stderr
 
 
 async def test_rebound_keys_act_the_old_ones_do_not_and_help_and_hints_show_the_new() -> None:

@@ -6,12 +6,14 @@ import subprocess
 import sys
 
 from ntstop.session import Session
+from ntstop.tui.app import NtstopApp
 from ntstop.tui.facts import facts_of, status_parts
 from ntstop.tui.view import StepView
 from ntstop.tui.widgets.probe import probe_entries
 from ntstop.tui.widgets.statusline import draw_status
 from ntstop_probe.wire import Heartbeat, Stack
 from tests.monitor.writer import EPOCH, Writer
+from tests.tui.opened import Screen
 
 
 def test_a_run_that_died_says_its_step_its_last_phase_and_its_last_stack() -> None:
@@ -33,6 +35,22 @@ def test_a_run_that_died_says_its_step_its_last_phase_and_its_last_stack() -> No
     assert "✖ DIED" in line and "step 39" in line and "last in backward" in line
     assert told[0] == ("last seen", "in backward for 7.50 s, 40 steps")
     assert told[1] == ("MainThread", "step (…/project/loop.py:12)")
+
+
+async def test_of_a_process_that_is_gone_it_is_said_that_it_has_no_stacks_any_more() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    writer = Writer(pid=gone.pid)
+    writer.train(0, 40)
+    writer.close()
+    with Session(writer.folder.parent) as session:
+        assert session.wait_for_end(30)
+        async with NtstopApp(session).run_test(size=(120, 40), notifications=True) as pilot:
+            screen = Screen(pilot)
+            await screen.until(lambda: screen.app.run_screen is not None, "a screen")
+            await screen.shows("DIED")
+            await pilot.press("D")
+            await screen.shows(f"pid {gone.pid} is gone: it has no stacks any more")
 
 
 def test_a_run_that_is_followed_by_its_recording_says_so() -> None:

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from ...sources.evidence import is_here
 from .. import bindings
 from ..facts import Facts, facts_of, status_parts, tiny_lines, waiting_lines
-from ..keymap import PLAIN_KEYS
+from ..keymap import PLAIN_KEYS, Keymap
 from ..layout import is_tiny
 from ..widgets.findings import FindingRows
 from ..widgets.hints import Hints
@@ -61,8 +61,8 @@ class RunScreen(Screen[None]):
     @property
     def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
         """The bindings that act, each where the user has put its keys."""
-        keymap = getattr(self.app, "keymap", PLAIN_KEYS)
-        return [(node, told if node is self.app else keymap.apply(told)) for node, told in super()._binding_chain]
+        keymap: Keymap = getattr(self.app, "keymap", PLAIN_KEYS)
+        return keymap.chain(super()._binding_chain, self.app)
 
     @classmethod
     def hidden_why(cls, workspace: Workspace) -> str:
@@ -314,12 +314,13 @@ class RunScreen(Screen[None]):
             process = self.workspace.session.state.primary
             entry = self.workspace.session.entry
             hello = process.hello if process else None
-        known = [one.info for one in entry.processes if one.state in ("live", "stopped")] if entry else []
-        info = next((info for info in known if info and hello and info.pid == hello.pid and is_here(info)), None)
-        if info is None:
+        states = {one.info.pid: one.state for one in entry.processes if one.info and is_here(one.info)} if entry else {}
+        if hello is None or hello.pid not in states:
             self.app.notify("stacks can be asked only of a job that runs on this host", timeout=3)
+        elif states[hello.pid] not in ("live", "stopped"):
+            self.app.notify(f"pid {hello.pid} is gone: it has no stacks any more", timeout=3)
         else:
-            self.app.push_screen(DumpScreen(info.pid))
+            self.app.push_screen(DumpScreen(hello.pid))
 
     def action_acknowledge(self) -> None:
         """Ask for a note on the chosen finding."""

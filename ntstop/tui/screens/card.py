@@ -50,7 +50,7 @@ class CardScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """Two columns: the headings of the card, and the text."""
         with VerticalScroll(id="dialog") as dialog:
-            dialog.border_subtitle = "a: acknowledge  enter: curves  esc: back"
+            dialog.border_subtitle = self.frame_keys()
             yield Static()
 
     def on_mount(self) -> None:

@@ -115,7 +115,7 @@ class CommandsScreen(Dialog[Command | None]):
         """The words, and what has them."""
         with Vertical(id="commands") as frame:
             frame.border_title = "commands"
-            frame.border_subtitle = "enter: do it  esc: back"
+            frame.border_subtitle = self.frame_keys("enter: do it")
             yield Input(placeholder="words of what is to be done", compact=True)
             yield self.rows
 

@@ -27,7 +27,7 @@ class ConfirmScreen(Dialog[bool]):
         """The question."""
         with Vertical(id="dialog") as dialog:
             dialog.border_title = safe(self.asked)
-            dialog.border_subtitle = "y: yes   esc: no"
+            dialog.border_subtitle = self.frame_keys()
             yield Static(safe(self.question), markup=False)
 
     def action_agree(self) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from textual.binding import Binding, BindingsMap
+from textual.dom import DOMNode
 from textual.screen import ModalScreen
 
+from ..keymap import PLAIN_KEYS, Keymap
 from ..widgets.hints import Hints
 
 Answer = TypeVar("Answer")
+FRAME = 0.8
+"""Of the terminal's width that a line in the frame may have."""
 
 
 class Dialog(ModalScreen[Answer]):
@@ -16,6 +21,30 @@ class Dialog(ModalScreen[Answer]):
 
     TITLE = ""
     """What the help calls it."""
+
+    @property
+    def _keymap(self) -> Keymap:
+        return getattr(self.app, "keymap", PLAIN_KEYS)
+
+    @property
+    def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
+        """The bindings that act, each where the user has put its keys."""
+        return self._keymap.chain(super()._binding_chain, self.app)
+
+    def frame_keys(self, *typed: str) -> str:
+        """For the frame: the keys that act only here, before them `typed`; how to leave is the last, and never cut."""
+        told: dict[str, str] = {}
+        for binding in self._shown():
+            told.setdefault(binding.action, f"{binding.key_display or binding.key}: {binding.description}")
+        out = told.pop("app.pop_screen", "")
+        parts = [*typed, *told.values()]
+        while parts and len("  ".join([*parts, out])) > FRAME * self.app.size.width:
+            parts.pop()
+        return "  ".join([*parts, out])
+
+    def _shown(self) -> list[Binding]:
+        bindings = [binding for _, binding in self._keymap.apply(self._bindings)]
+        return [one for one in bindings if one.show and not one.action.startswith(("app.help", "app.go"))]
 
     def on_screen_resume(self) -> None:
         """It is on top now."""

@@ -30,7 +30,7 @@ class DumpScreen(Dialog[None]):
         """One column of text."""
         with VerticalScroll(id="dialog") as dialog:
             dialog.border_title = f"threads of pid {self.pid}"
-            dialog.border_subtitle = "esc: back"
+            dialog.border_subtitle = self.frame_keys()
             yield Static("reading, without pausing the job …")
 
     async def on_mount(self) -> None:

@@ -91,7 +91,7 @@ class HelpScreen(Dialog[None]):
             table.add_row("", "")
         with VerticalScroll(id="dialog") as dialog:
             dialog.border_title = "help"
-            dialog.border_subtitle = "esc: back"
+            dialog.border_subtitle = self.frame_keys()
             if self.about:
                 yield Static(self.about + "\n", id="about", markup=False)
             yield Static(table)

@@ -138,7 +138,7 @@ class RunsScreen(Dialog[None]):
         """A frame with the rows in it."""
         with Vertical(id="runs") as frame:
             frame.border_title = "runs"
-            frame.border_subtitle = "enter: look at   o: lay over   x: remove   esc: back"
+            frame.border_subtitle = self.frame_keys()
             yield self.rows
 
     def on_mount(self) -> None:
