@@ -55,3 +55,4 @@ def test_of_the_intervals_only_what_has_changed_is_told() -> None:
     assert event_text(first) == "layers 1/16, update ratio 1/64"
     assert event_text(second, first) == "no layers, timing 1/2"
     assert event_text(first, first) == "long words"
+    assert event_text(Event(3.0, "epoch", data={"epoch": 7})) == "7 has ended" and not event_text(Event(4.0, "epoch"))

@@ -199,7 +199,7 @@ def event_text(event: Event, before: Event | None = None) -> str:
         words += [f"{_INTERVALS[name]} 1/{event.data[name]}" for name in changed if event.data.get(name)]
         return safe(", ".join(words) or event.text)
     if event.kind == "epoch" and not event.text:
-        return safe(str(event.data.get("epoch", "")))
+        return safe(f"{event.data['epoch']} has ended") if "epoch" in event.data else ""
     return safe(event.text) or _data(event)
 
 
