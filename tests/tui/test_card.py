@@ -84,3 +84,13 @@ async def test_of_a_run_whose_folder_is_removed_it_is_said(home: Path) -> None:
         await screen.shows("only a run that has ended")
         await screen.pilot.press("R")
         await screen.until(lambda: isinstance(screen.app.screen, RunsScreen), "the list")
+
+
+async def test_on_a_small_terminal_a_card_has_no_margin() -> None:
+    async with opened(feed.training(400, nan_from=300), (60, 20)) as screen:
+        await screen.shows("nonfinite-loss")
+        await screen.pilot.press("n", "enter")
+        await screen.shows("╭─ nonfinite-loss", "Symptom")
+        await screen.until(lambda: screen.text.startswith("╭"), "it begins in the first row")
+        await screen.pilot.resize_terminal(100, 30)
+        await screen.until(lambda: not screen.text.startswith("╭"), "there is room around it")

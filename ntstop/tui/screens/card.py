@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rich.table import Table
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.message import Message
@@ -62,7 +63,7 @@ class CardScreen(Dialog[None]):
         """What was said about it in the meantime."""
         self.refresh_card()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Another width may have its headings elsewhere."""
         self.refresh_card()
 

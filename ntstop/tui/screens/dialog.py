@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from textual import events
 from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
 from textual.screen import ModalScreen
@@ -12,6 +13,8 @@ from ..keymap import PLAIN_KEYS, Keymap
 from ..widgets.hints import Hints
 
 Answer = TypeVar("Answer")
+SMALL = 24
+"""Rows below which a dialog has no margin."""
 FRAME = 0.8
 """Of the terminal's width that a line in the frame may have."""
 
@@ -45,6 +48,10 @@ class Dialog(ModalScreen[Answer]):
     def _shown(self) -> list[Binding]:
         bindings = [binding for _, binding in self._keymap.apply(self._bindings)]
         return [one for one in bindings if one.show and not one.action.startswith(("app.help", "app.go"))]
+
+    def on_resize(self, event: events.Resize) -> None:
+        """On a small terminal a frame has no room for a margin."""
+        self.set_class(event.size.height < SMALL, "-small")
 
     def on_screen_resume(self) -> None:
         """It is on top now."""
