@@ -33,7 +33,7 @@ LOADER_QUEUE = "loader/ready"
 _GROUPS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"lr(/.*)?", "grad_norm", "step_time", r"phase/.*", r"loader/.*", "clip|loss_scale|skipped", r"gpu\d+/.*",
+        "lr", "grad_norm", "step_time", r"lr/.*", r"phase/.*", r"loader/.*", "clip|loss_scale|skipped", r"gpu\d+/.*",
         r"alloc\d+/.*", r"host/.*", r"compile/.*", "epoch|samples|tokens|micro|zero_grads",
     )
 )  # fmt: skip

@@ -151,7 +151,8 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
         if facts.total and facts.step is not None and facts.total > facts.step:
             right.append(Part(f"ETA {duration((facts.total - facts.step) / facts.per_second)}", Ink.TEXT, 50))
     if facts.probe_share is not None:
-        right.append(Part(f"probe {percent(facts.probe_share)}", Ink.DIM, 20))
+        share = f"probe {percent(facts.probe_share)}"
+        right.append(Part(f"{share} of step", Ink.DIM, 20, share))
         right.append(Part(facts.sampling, Ink.DIM, 3))
     return left, right
 
@@ -277,11 +278,12 @@ def _counted(number: int, what: str) -> str:
 
 
 def _sampling(probe: ProbeStatus) -> str:
-    """ "layers 1/16, timed 1/4"; what is looked at in every step is left out."""
+    """ "layers every 16 steps, phases every 4"; what is looked at in every step is left out."""
     if probe.tier == "disarmed":
         return "disarmed"
-    intervals = (("layers", probe.layer_interval), ("timed", probe.timing_interval))
-    return ", ".join(f"{name} 1/{count(interval)}" for name, interval in intervals if interval and interval > 1)
+    intervals = (("layers", probe.layer_interval), ("phases", probe.timing_interval))
+    told = [f"{name} every {count(interval)}" for name, interval in intervals if interval and interval > 1]
+    return ", ".join((f"{told[0]} steps", *told[1:])) if told else ""
 
 
 def _stuck(process: ProcessState | None, state: str) -> str:

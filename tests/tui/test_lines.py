@@ -34,8 +34,9 @@ def status(facts: Facts, width: int, ascii_only: bool = False) -> str:
 
 
 def test_how_often_the_probe_looks_stands_beside_its_cost_where_there_is_room() -> None:
-    facts = replace(FACTS, sampling="layers 1/16, timed 1/4")
-    assert "probe 0.3%  layers 1/16, timed 1/4" in status(facts, 160)
+    facts = replace(FACTS, sampling="layers every 16 steps, phases every 4")
+    assert "probe 0.3% of step  layers every 16 steps, phases every 4" in status(facts, 200)
+    assert "probe 0.3%" in status(facts, 80) and "of step" not in status(facts, 80)
     assert "layers" not in status(facts, 80)
     assert "step 12,340" in status(facts, 80)
 

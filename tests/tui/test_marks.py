@@ -49,5 +49,5 @@ def test_every_sign_that_is_drawn_is_explained_in_the_help() -> None:
 def test_only_what_is_not_looked_at_in_every_step_is_said() -> None:
     assert _sampling(ProbeStatus()) == ""
     assert _sampling(ProbeStatus(layer_interval=1, timing_interval=1)) == ""
-    assert _sampling(ProbeStatus(layer_interval=16, timing_interval=4)) == "layers 1/16, timed 1/4"
+    assert _sampling(ProbeStatus(layer_interval=16, timing_interval=4)) == "layers every 16 steps, phases every 4"
     assert _sampling(ProbeStatus(layer_interval=16, tier="disarmed")) == "disarmed"

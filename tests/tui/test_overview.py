@@ -25,7 +25,7 @@ def a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_wide_it_shows_every_pane() -> None:
     async with opened(feed.training(2000)) as screen:
         await screen.shows("gpt-small", "4 ranks", "● LIVE", "step 1,999 / 50,000", "probe 0.3%")
-        await screen.shows("loss", "val/loss", "layers", "step time", "use", "findings", "healthy", "cores")
+        await screen.shows("loss", "val/loss", "layers", "step time", "resources", "findings", "healthy", "cores")
         assert all(cell_width(line) <= 120 for line in screen.text.splitlines())
 
 

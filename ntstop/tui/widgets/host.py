@@ -204,7 +204,7 @@ class Usage(PictureWidget):
 class HostPane(Pane):
     """Accelerators and host."""
 
-    NAME = "use"
+    NAME = "resources"
     HELP = (
         "Measured once a second: accelerators and their allocator, this process, its children (own: what they share "
         "with nobody), the shared memory through which loader workers hand over, the host. Values are those at the "

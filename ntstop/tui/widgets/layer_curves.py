@@ -33,14 +33,16 @@ class Measured:
     field: str
     title: str
     column: str
+    is_ratio: bool = False
+    """Over decades, however the key of the axis stands."""
     is_share: bool = False
 
 
 LARGE = (
     Measured("grad_norm", "gradient norm", "grad_norm"),
     Measured("param_norm", "weight norm", "param_norm"),
-    Measured("ratio", "gradient over weight norm", "ratio"),
-    Measured("update_ratio", "update over weight norm", "update_ratio"),
+    Measured("ratio", "gradient over weight norm", "ratio", is_ratio=True),
+    Measured("update_ratio", "update over weight norm", "update_ratio", is_ratio=True),
     Measured("grad_zero", "gradient elements that are 0", "zero", is_share=True),
     Measured("unchanged", "elements left as they were", "unchanged", is_share=True),
 )
@@ -92,7 +94,8 @@ def layer_cell(look: Look, told: Measured, columns: int, layers: Sequence[int], 
     trace = layer_trace(look, told.field, columns, layers, told.title, Ink.LINE_0)
     traces = [] if trace is None else [_percent(trace) if told.is_share else trace]
     levels = (replace(HEALTHY_BAND, label="healthy"),) if told.field == "ratio" else ()
-    spec = _chart(look, traces, log=not told.is_share, levels=levels)
+    log = not told.is_share and (told.is_ratio or look.view.log)
+    spec = _chart(look, traces, log=log, levels=levels)
     if told.is_share:
         spec = replace(spec, y_range=(0.0, 100.0))
     at = np.nan if row is None else getattr(row, told.column)

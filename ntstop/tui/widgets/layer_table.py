@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -94,31 +95,36 @@ def _columns(look: Look) -> _Columns:
 
 
 def _line(label: str, layers: Sequence[int], columns: _Columns) -> LayerLine:
-    of, fields = list(layers), columns.fields
-    gradient, parameter = _norm(fields["grad_norm"][of]), _norm(fields["param_norm"][of])
+    fields = columns.fields
+    gradient, parameter = _norm(fields["grad_norm"], layers), _norm(fields["param_norm"], layers)
     return LayerLine(
         name=label,
         layers=tuple(layers),
         grad_norm=gradient,
         param_norm=parameter,
         ratio=gradient / parameter if parameter > 0 else np.nan,
-        update_ratio=_mean(fields["update_ratio"][of]),
-        zero=_mean(fields["grad_zero"][of]),
-        unchanged=_mean(fields["unchanged"][of]),
-        nonfinite=bool(columns.bad[of].any()),
+        update_ratio=_mean(fields["update_ratio"], layers),
+        zero=_mean(fields["grad_zero"], layers),
+        unchanged=_mean(fields["unchanged"], layers),
+        nonfinite=any(columns.bad[index] for index in layers),
         frozen=all(columns.frozen[index] for index in layers),
         numel=sum(columns.numel[index] for index in layers),
     )
 
 
-def _norm(values: NDArray[np.float32]) -> float:
-    known = values[np.isfinite(values)].astype(np.float64)
-    return float(np.sqrt((known * known).sum())) if len(known) else np.nan
+def _norm(values: NDArray[np.float32], layers: Sequence[int]) -> float:
+    known = _finite(values, layers)
+    return math.hypot(*known) if known else math.nan
 
 
-def _mean(values: NDArray[np.float32]) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else np.nan
+def _mean(values: NDArray[np.float32], layers: Sequence[int]) -> float:
+    known = _finite(values, layers)
+    return sum(known) / len(known) if known else math.nan
+
+
+def _finite(values: NDArray[np.float32], layers: Sequence[int]) -> list[float]:
+    """Most rows are one layer, of which numpy would make more work than Python."""
+    return [value for layer in layers if math.isfinite(value := float(values[layer]))]
 
 
 class LayerTable(TablePane[LayerLine]):

@@ -25,11 +25,15 @@ class Part:
     text: str
     ink: Ink = Ink.TEXT
     weight: int = 0
+    short: str = ""
+    """The same in fewer cells, for where there is no room for all; "": there is no shorter way."""
 
 
 def draw_status(left: Sequence[Part], right: Sequence[Part], width: int, height: int = 1) -> Picture:
     """One row: `left` says who, `right` how it goes and is served first; both lose their least weighty parts."""
     picture = Picture.blank(width, height)
+    if _cells(left) + _cells(right) > width:
+        right = [replace(part, text=part.short or part.text) for part in right]
     right = _kept(right, width - 2)
     name = min(cell_width(safe(left[0].text)), NAME) + GAP if left else 0
     while len(right) > 1 and _cells(right) + name > width - 2 and min(part.weight for part in right) < DETAIL:
@@ -52,7 +56,7 @@ def _kept(parts: Sequence[Part], width: int) -> list[Part]:
 
 
 def _cells(parts: Sequence[Part]) -> int:
-    return sum(cell_width(part.text) + GAP for part in parts)
+    return sum(cell_width(safe(part.text)) + GAP for part in parts if part.text)
 
 
 def _write(picture: Picture, column: int, parts: Sequence[Part]) -> None:
