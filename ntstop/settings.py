@@ -62,7 +62,7 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     theme: Literal["dark", "light", "ansi"] = "dark"
     """ansi: the terminal's own 16 colours, which a terminal that has no others gets anyway."""
     palette: Literal["standard", "blue-orange", "cividis"] = "standard"
-    """Colours of curves, phases and heat; the other two are for who tells some of them badly."""
+    """Colours of curves, phases and heat; the other two do without red and green."""
     refresh: float = 0.25
     """Seconds from one look at the run to the next."""
     smoothing: Literal["off", "light", "strong"] = "light"

@@ -1,8 +1,9 @@
 """How each class of cell looks: colours for dark and light grounds, for 16 colours and for none. Pure data.
 
-Hues after Okabe and Ito, "Color Universal Design", 2008; heat runs from blue over grey to orange. Nothing is told by
-colour alone, and `safe` has palettes for who tells some colours badly. Text reaches a contrast of 4.5 (WCAG 2.1, 1.4.3)
-on its ground, other signs 3 (1.4.11); tests measure it.
+Hues after Okabe and Ito, "Color Universal Design", 2008, moved until lines, phases, states and levels of heat stay
+apart for who tells red from green, or blue from yellow, badly; heat runs from blue over grey to orange. Nothing is told
+by colour alone, and `safe` has palettes of fewer hues. Text reaches a contrast of 4.5 (WCAG 2.1, 1.4.3) on its ground,
+other signs 3 (1.4.11); tests measure all of it.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def _plain(**colours: str) -> dict[int, Look]:
     return {Ink[name]: Look(colour) for name, colour in colours.items()}
 
 
-_DARK_LINES = ["#58b4f0", "#f0a03c", "#e07fb8", "#4fc4a0", "#e8dc5c", "#b09af0", "#f07f5c", "#b8c0cc"]
-_DARK_BANDS = ["#1d3346", "#43321c", "#402b38", "#1d3831", "#3e3c22", "#332e45", "#432a22", "#363a41"]
+_DARK_LINES = ["#0896d1", "#eb9c39", "#d779b0", "#48c39e", "#eadd5a", "#d3aeff", "#e77752", "#bfc7d1"]
+_DARK_BANDS = ["#103243", "#423322", "#3d2c3c", "#1e3c38", "#424229", "#3c374d", "#412b27", "#383d43"]
 
 DARK = Palette(
     "dark",
@@ -68,11 +69,11 @@ DARK = Palette(
         Ink.GOOD: Look("#4fc4a0", bold=True),
         Ink.WARNING: Look("#f5c04a", bold=True),
         Ink.CRITICAL: Look("#ff6a55", bold=True),
-        **_plain(HEAT_LOW_3="#3f8fe0", HEAT_LOW_2="#4a82bd", HEAT_LOW_1="#647f9e", HEAT_OK="#4c545e"),
-        **_plain(HEAT_HIGH_1="#8f7a54", HEAT_HIGH_2="#e0963a", HEAT_HIGH_3="#ff7a3c", HEAT_ZERO="#7cc0ff"),
-        Ink.HEAT_NONFINITE: Look("#ff6a55", bold=True),
-        **_plain(PHASE_DATA="#c8893a", PHASE_FORWARD="#4e90bf", PHASE_BACKWARD="#6a7ab8", PHASE_OPTIMIZER="#9080bc"),
-        **_plain(PHASE_OTHER="#7e868f", PHASE_EVAL="#3f9a80", PHASE_CHECKPOINT="#b0a848"),
+        **_plain(HEAT_LOW_3="#4d97e9", HEAT_LOW_2="#4682bf", HEAT_LOW_1="#67809d", HEAT_OK="#4c545e"),
+        **_plain(HEAT_HIGH_1="#8f7a54", HEAT_HIGH_2="#e59b44", HEAT_HIGH_3="#f17227", HEAT_ZERO="#7cc0ff"),
+        Ink.HEAT_NONFINITE: Look("#f9604a", bold=True),
+        **_plain(PHASE_DATA="#c1812c", PHASE_FORWARD="#4699cb", PHASE_BACKWARD="#637cd2", PHASE_OPTIMIZER="#8078a2"),
+        **_plain(PHASE_OTHER="#8d7b78", PHASE_EVAL="#4cbc9e", PHASE_CHECKPOINT="#b9b155"),
     },
     {
         Ink.SPAN: "#222a34",
@@ -90,17 +91,17 @@ DARK = Palette(
         Ink.HEAT_HIGH_3: "#66301a",
         Ink.HEAT_ZERO: "#0f2c50",
         Ink.HEAT_NONFINITE: "#4a1a16",
-        Ink.PHASE_DATA: "#c8893a",
-        Ink.PHASE_FORWARD: "#4e90bf",
-        Ink.PHASE_BACKWARD: "#6a7ab8",
-        Ink.PHASE_OPTIMIZER: "#9080bc",
-        Ink.PHASE_OTHER: "#7e868f",
-        Ink.PHASE_EVAL: "#3f9a80",
-        Ink.PHASE_CHECKPOINT: "#b0a848",
+        Ink.PHASE_DATA: "#c1812c",
+        Ink.PHASE_FORWARD: "#4699cb",
+        Ink.PHASE_BACKWARD: "#637cd2",
+        Ink.PHASE_OPTIMIZER: "#8078a2",
+        Ink.PHASE_OTHER: "#8d7b78",
+        Ink.PHASE_EVAL: "#4cbc9e",
+        Ink.PHASE_CHECKPOINT: "#b9b155",
     },
 )
 
-_LIGHT_LINES = ["#0a66b0", "#a65200", "#a8347c", "#00755a", "#7a6c00", "#5b3fb8", "#c0281c", "#4a525e"]
+_LIGHT_LINES = ["#0e73c4", "#b35901", "#b04189", "#137154", "#574d00", "#503eb7", "#c12b2c", "#49525e"]
 _LIGHT_BANDS = ["#b4d4ee", "#f0d3b0", "#ecc4dc", "#b4e0d2", "#e6dfa8", "#d0c6f0", "#f0c4b4", "#d0d5dc"]
 
 LIGHT = Palette(
@@ -117,18 +118,18 @@ LIGHT = Palette(
             ON_PHASE="#ffffff",
         ),
         **_plain(CURSOR_LINE="#707a88", ON_PHASE="#ffffff"),
-        **_plain(HEALTHY="#7d8896", SPAN="#6a7380", SPAN_WARNING="#7a5e00", SPAN_CRITICAL="#c02414"),
+        **_plain(HEALTHY="#7d8896", SPAN="#6a7380", SPAN_WARNING="#684600", SPAN_CRITICAL="#c41f2b"),
         Ink.STRONG: Look("#10161e", bold=True),
         Ink.CURSOR: Look("#10161e", bold=True),
-        Ink.NONFINITE: Look("#c02414", bold=True),
-        Ink.GOOD: Look("#006e54", bold=True),
-        Ink.WARNING: Look("#7a5e00", bold=True),
-        Ink.CRITICAL: Look("#c02414", bold=True),
-        **_plain(HEAT_LOW_3="#0a50b0", HEAT_LOW_2="#3070b8", HEAT_LOW_1="#5a80a4", HEAT_OK="#b4bcc6"),
-        **_plain(HEAT_HIGH_1="#a87c3c", HEAT_HIGH_2="#b86a10", HEAT_HIGH_3="#c04a00", HEAT_ZERO="#0a3c88"),
-        Ink.HEAT_NONFINITE: Look("#c02414", bold=True),
-        **_plain(PHASE_DATA="#9a5c0c", PHASE_FORWARD="#2874b4", PHASE_BACKWARD="#1a4c8a", PHASE_OPTIMIZER="#6a50c4"),
-        **_plain(PHASE_OTHER="#666f7b", PHASE_EVAL="#127a62", PHASE_CHECKPOINT="#70660c"),
+        Ink.NONFINITE: Look("#c41f2b", bold=True),
+        Ink.GOOD: Look("#00705a", bold=True),
+        Ink.WARNING: Look("#684600", bold=True),
+        Ink.CRITICAL: Look("#c41f2b", bold=True),
+        **_plain(HEAT_LOW_3="#154fae", HEAT_LOW_2="#3469af", HEAT_LOW_1="#5d84a8", HEAT_OK="#b4bcc6"),
+        **_plain(HEAT_HIGH_1="#a87c3c", HEAT_HIGH_2="#ba6902", HEAT_HIGH_3="#c34c1f", HEAT_ZERO="#0a3c88"),
+        Ink.HEAT_NONFINITE: Look("#b60905", bold=True),
+        **_plain(PHASE_DATA="#9b6105", PHASE_FORWARD="#1879bb", PHASE_BACKWARD="#233a76", PHASE_OPTIMIZER="#4a3abb"),
+        **_plain(PHASE_OTHER="#687981", PHASE_EVAL="#266a4c", PHASE_CHECKPOINT="#594e04"),
     },
     {
         Ink.SPAN: "#e2e7ed",
@@ -146,13 +147,13 @@ LIGHT = Palette(
         Ink.HEAT_HIGH_3: "#fad2b8",
         Ink.HEAT_ZERO: "#a4c4ec",
         Ink.HEAT_NONFINITE: "#f8d0ca",
-        Ink.PHASE_DATA: "#9a5c0c",
-        Ink.PHASE_FORWARD: "#2874b4",
-        Ink.PHASE_BACKWARD: "#1a4c8a",
-        Ink.PHASE_OPTIMIZER: "#6a50c4",
-        Ink.PHASE_OTHER: "#666f7b",
-        Ink.PHASE_EVAL: "#127a62",
-        Ink.PHASE_CHECKPOINT: "#70660c",
+        Ink.PHASE_DATA: "#9b6105",
+        Ink.PHASE_FORWARD: "#1879bb",
+        Ink.PHASE_BACKWARD: "#233a76",
+        Ink.PHASE_OPTIMIZER: "#4a3abb",
+        Ink.PHASE_OTHER: "#687981",
+        Ink.PHASE_EVAL: "#266a4c",
+        Ink.PHASE_CHECKPOINT: "#594e04",
     },
 )
 

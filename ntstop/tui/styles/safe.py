@@ -1,7 +1,5 @@
-"""Two palettes for who tells red from green badly: blue and orange, and cividis (blue to yellow).
+"""Two palettes that do without red and green: blue and orange, and cividis (blue to yellow).
 
-Their lines stay at least 12 apart (CIE 1976 colour difference) with protanopia, deuteranopia and tritanopia too
-(Machado, Oliveira and Fernandes 2009); text and lines reach a contrast of 4.5 (WCAG 2.1, 1.4.3). Tests measure both.
 Heat in cividis runs as in Nuñez, Anderton and Renslow, "Optimizing colormaps with consideration for color vision
 deficiency", 2018, from blue over grey to yellow, over that part of it which stands out from the ground. On 16 colours
 and without any there is nothing to choose: the terminal decides.
@@ -87,7 +85,7 @@ BLUE_ORANGE_DARK = derived(
         critical="#ff8a1e",
         info="#c1dff6",
         phases="#f0a03c #8cc8f4 #5a96e0 #c8c0b0 #8a929c #efe3c8 #b68235",
-        heat="#58a4f0 #5a96d8 #6a8cae #5a626c #b09468 #e0963a #ff8a1e #a8d4ff #101010",
+        heat="#5ca3ee #518ed1 #7493b4 #5a626c #b09468 #da8f32 #fe891c #a8d4ff #101010",
         heat_grounds="#16365c #1a3350 #1e2a38 #1f242b #302b22 #523720 #66301a #0f2c50 #e8e8e8",
     ),
 )
@@ -102,7 +100,7 @@ BLUE_ORANGE_LIGHT = derived(
         critical="#5a1e00",
         info="#194257",
         phases="#a85000 #2a74b8 #0d3f78 #6a5a48 #646c76 #8a6430 #5c3000",
-        heat="#0a50b0 #3070b8 #5a80a4 #b4bcc6 #a06c28 #a85c08 #a84400 #0a3c88 #f8f9fb",
+        heat="#0d51b1 #1772bc #5b7b9d #b4bcc6 #a36f2e #b3630e #a74302 #0a3c88 #f8f9fb",
         heat_grounds="#b8d4f4 #cce0f4 #e4eef6 #eceff2 #f8f0e4 #f6dfc0 #fad2b8 #a4c4ec #1c222a",
     ),
 )
@@ -117,7 +115,7 @@ CIVIDIS_DARK = derived(
         critical="#fee838",
         info="#c8d2ef",
         phases="#e4d038 #86a4d8 #6484c8 #c3b369 #8a9098 #c8d2ef #a98a2c",
-        heat="#4a78c8 #6486bc #7f90a8 #5c626c #a39b70 #cbb95a #fee838 #a8c8ff #101010",
+        heat="#4874c3 #718ec4 #7f92ac #5c626c #a39b70 #cbb95a #fee838 #a8c8ff #101010",
         heat_grounds="#1c2740 #1f2b3c #252d38 #1f242b #2c2b24 #3c3820 #4c4616 #001436 #f4f4f4",
     ),
 )
@@ -132,7 +130,7 @@ CIVIDIS_LIGHT = derived(
         critical="#463402",
         info="#022b5a",
         phases="#7d6a00 #3a68c0 #12305f #5c5638 #646c76 #4a5f8a #463402",
-        heat="#00224e #2a4a80 #50688f #b4bcc6 #7a7350 #75681c #5c5000 #0a2f66 #f8f9fb",
+        heat="#001d46 #26467b #4d6993 #b4bcc6 #787451 #796b23 #594e00 #012d65 #f8f9fb",
         heat_grounds="#b4c4dc #ccd6e6 #e2e7ef #eceff2 #f0eedf #f2e6a4 #fee838 #9fb6dc #1c222a",
     ),
 )
