@@ -49,10 +49,20 @@ async def test_a_run_ends_with_its_last_step_not_with_the_one_that_never_was() -
         assert events.rows[0].step == 399
 
 
+async def test_an_evaluation_says_what_it_has_measured() -> None:
+    records = [*feed.training(1000), Event(150.0, "evaluation", "", 500, 500, 0.3), Event(270.0, "evaluation", "", 900)]
+    async with opened(records) as screen:
+        await screen.go("8")
+        events = screen.shown.query_one(EventsPane)
+        await screen.until(lambda: sum(row.event.kind == "evaluation" for row in events.rows) == 2, "both")
+        told = {row.step: row.text for row in events.rows if row.event.kind == "evaluation"}
+        assert told == {500: "val/loss 3.936", 900: ""}
+
+
 def test_of_the_intervals_only_what_has_changed_is_told() -> None:
     first = Event(1.0, "sampling", "long words", data={"tier": "full", "layers": 16, "ratio": 64, "timing": 1})
     second = Event(2.0, "sampling", "long words", data={"tier": "no layers", "layers": None, "ratio": 64, "timing": 2})
-    assert event_text(first) == "layers 1/16, update ratio 1/64"
-    assert event_text(second, first) == "no layers, timing 1/2"
+    assert event_text(first) == "layers every 16 steps, update ratio every 64 steps"
+    assert event_text(second, first) == "no layers, timing every 2 steps"
     assert event_text(first, first) == "long words"
     assert event_text(Event(3.0, "epoch", data={"epoch": 7})) == "7 has ended" and not event_text(Event(4.0, "epoch"))

@@ -10,8 +10,9 @@ from textual.app import ComposeResult
 
 from ntstop_probe.wire import Event
 
+from ...run.names import evaluation_losses
 from ...run.process import ProcessState
-from ...text import clip, count, duration, moment, safe
+from ...text import clip, count, duration, moment, number, safe
 from ...viewer_state import Mark
 from ..raster.ink import Ink
 from ..raster.picture import Picture
@@ -22,6 +23,8 @@ from .lines import wrapped
 from .pane import is_ascii, plain_if, value
 from .table import StepTable
 
+EVALUATIONS = 500
+"""Newest evaluations whose loss is told."""
 NOTE = "note"
 """What a mark of a viewer is called; nothing that a job does is."""
 INKS = {
@@ -53,11 +56,16 @@ def events_of(process: ProcessState) -> list[Happened]:
     """
     found: list[Happened] = []
     before: Event | None = None
+    measured = _measured(process)
     for event in process.events:
         step: float | None = event.step if event.step is not None else event.ordinal
         if event.kind == "exit" and step is not None:
             step = min(step, process.x)
-        one = Happened(event, step, process.wall_at(event.t), event_text(event, before), event.duration)
+        text = event_text(event, before)
+        if event.kind == "evaluation" and step is not None:
+            # The step that was told before the job's own numbering was known is one less.
+            text = text or measured.get(round(step)) or measured.get(round(step) + 1, "")
+        one = Happened(event, step, process.wall_at(event.t), text, event.duration)
         if event.kind == "sampling":
             before = event
         last = found[-1] if found else None
@@ -66,6 +74,15 @@ def events_of(process: ProcessState) -> list[Happened]:
         else:
             found.append(one)
     return found[::-1]
+
+
+def _measured(process: ProcessState) -> dict[int, str]:
+    """By step what evaluations have measured: the first of the losses on other data."""
+    name = next(iter(evaluation_losses(process.series)), None)
+    if name is None:
+        return {}
+    x, y, _ = process.series[name].recent(EVALUATIONS)
+    return {round(step): f"{name} {number(value)}" for step, value in zip(x.tolist(), y.tolist(), strict=True)}
 
 
 def _are_one(last: Happened, next: Happened) -> bool:
@@ -196,11 +213,15 @@ def event_text(event: Event, before: Event | None = None) -> str:
         changed = [name for name in _INTERVALS if event.data.get(name) != told.get(name, 1)]
         tier = event.data.get("tier", "full")
         words = [str(tier)] if tier != told.get("tier", "full") else []
-        words += [f"{_INTERVALS[name]} 1/{event.data[name]}" for name in changed if event.data.get(name)]
+        words += [f"{_INTERVALS[name]} {_every(event.data[name])}" for name in changed if event.data.get(name)]
         return safe(", ".join(words) or event.text)
     if event.kind == "epoch" and not event.text:
         return safe(f"{event.data['epoch']} has ended") if "epoch" in event.data else ""
     return safe(event.text) or _data(event)
+
+
+def _every(steps: object) -> str:
+    return "in every step" if steps == 1 else f"every {steps} steps"
 
 
 _INTERVALS = {"layers": "layers", "ratio": "update ratio", "timing": "timing"}
