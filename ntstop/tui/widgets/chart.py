@@ -48,9 +48,10 @@ class PictureWidget(PointedWidget):
         width, height = self.size
         if not width or not height:
             return
-        palette = palette_of(self.app)
-        repainted = palette is not self._palette
-        self._palette = palette
+        # Found once for all rows: textual adds the styles of everything above the widget up for it.
+        palette, ground = palette_of(self.app), self.rich_style
+        repainted = palette is not self._palette or ground != self._ground
+        self._palette, self._ground = palette, ground
         earlier, self.picture = self.picture, self.draw(width, height)
         changes = self.picture.changes(None if repainted else earlier)
         if len(changes) == height and all(last - first == width for _, first, last in changes):
@@ -63,16 +64,15 @@ class PictureWidget(PointedWidget):
 
     def render_line(self, y: int) -> Strip:
         """One row, from the cache where nothing in it changed."""
-        if y >= self.picture.height:
+        if y >= self.picture.height or self._ground is None:
             return Strip.blank(self.size.width, self.rich_style)
         strip = self._strips.get(y)
         if strip is None:
-            strip = self._strips[y] = strip_of(self.picture, y, self._palette, self.rich_style)
+            strip = self._strips[y] = strip_of(self.picture, y, self._palette, self._ground)
         return strip
 
     def repaint(self) -> None:
         """Draw all anew, with nothing kept of before."""
-        self._ground = self.rich_style
         self._strips.clear()
         self.redraw()
 
