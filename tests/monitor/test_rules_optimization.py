@@ -243,6 +243,17 @@ def test_moving_parameters_are_not_reported_and_those_at_a_rate_of_zero_are_no_n
     assert kinds(sampled(0.0, rate=0.0)) == ["lr-zero"]
 
 
+def test_parameters_that_stand_still_at_the_end_of_a_schedule_are_no_news() -> None:
+    def at_the_end(rate: float) -> list[str]:
+        script = start().steps(descent(400), rate=1e-3)
+        for index in range(400, 440):
+            script.add(layers(index, script.t + 0.1 * (index - 400), param_norm=[1.0] * 4, grad_norm=[0.1] * 4))
+        return kinds(diagnose(script.steps([0.5] * 40, rate=rate).records))
+
+    assert "params-not-updating" not in at_the_end(1e-7)
+    assert "params-not-updating" in at_the_end(1e-5)
+
+
 def test_loss_that_is_the_same_to_the_last_bit_is_a_plateau_that_says_so_until_it_moves() -> None:
     curve = descent(400)[:200]
     script = start().steps([*curve, *[curve[-1]] * 40])

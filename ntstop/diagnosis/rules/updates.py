@@ -35,6 +35,8 @@ SAMPLES = threshold(
 KIND = NOT_UPDATING.name
 SETTLE = 5
 """Finished steps before the schema is believed: optimizers may be built one after the other."""
+OVER = 1e-3
+"""Of its peak, below which a rate has come to the end of its schedule: a step is then less than float32 tells apart."""
 NAMED = 3
 
 
@@ -42,7 +44,8 @@ NAMED = 3
 class ParamsNotUpdatingRule(Rule):
     """No trainable parameter is in an optimizer, none of the optimizer's ever gets a gradient, or none moves.
 
-    Folds plateau and never-learned: a model that is not updated cannot come down. A rate of zero is not this.
+    Folds plateau and never-learned: a model that is not updated cannot come down. A rate of zero is not this, nor is
+    one that a schedule has taken as good as there.
     """
 
     ALIKE = True
@@ -98,7 +101,7 @@ class ParamsNotUpdatingRule(Rule):
             if not _flag(schema.frozen, index, False) and _flag(schema.in_optimizer, index, True)
         ]
         rate = _rate_at(block, sample.ordinal)
-        if not ours or rate == 0.0:
+        if not ours or rate == 0.0 or (rate is not None and rate < OVER * self.context.rate.peak):
             return
         pick = {name: [column[index] for index in ours] for name, column in sample.columns.items()}
         grads = pick.get("grad_norm")
