@@ -9,7 +9,7 @@ from ntstop.curves.series import Series
 
 TRAIN_NAMES = ("loss", "train/loss", "train_loss", "training/loss")
 """Where the training loss is looked for, in this order: the probe's own name first."""
-_EVALUATION = re.compile(r"(^|[/_.-])(val|valid|validation|eval|dev|test)([/_.-]).*loss|^(val|eval|test)loss$", re.I)
+_EVALUATION = re.compile(r"(^|[/_. -])(val|valid|validation|eval|dev|test)([/_. -]).*loss|^(val|eval|test)loss$", re.I)
 MOST_LINES = 3
 
 STEP_COLUMNS = {

@@ -17,6 +17,7 @@ from .raster.ink import Ink
 from .view import StepView
 from .widgets.message import Line
 from .widgets.statusline import Part
+from .workspace import extent
 
 GLYPHS = {
     "live": ("●", "*", Ink.GOOD),
@@ -193,7 +194,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         host=hello.host if hello else "",
         hardware=_hardware(process),
         silent=_silence(session, process) if state in ("live", "stopped", "stale", "quiet") and has_steps else None,
-        step=round(view.shown_last) if has_steps else None,
+        step=round(min(view.shown_last, extent(process)[1])) if process is not None and has_steps else None,
         total=hello.total_steps if hello else None,
         per_second=process.rate if process else None,
         probe_share=beat.probe.share if beat else None,

@@ -9,6 +9,8 @@ import pytest
 from msgspec import structs
 
 from ntstop.curves.buckets import Buckets
+from ntstop.curves.series import Series
+from ntstop.run.names import evaluation_losses, in_order
 from ntstop.session import Session
 from ntstop.text import cell_width, number
 from ntstop.tui.app import NtstopApp
@@ -386,3 +388,15 @@ async def test_the_title_says_which_of_the_curves_have_room() -> None:
         await screen.shows(f"-{many} of {many}")
         await screen.press("enter")
         await screen.shows(f"curves {many} of {many}")
+
+
+async def test_the_status_line_is_about_the_first_run_when_another_went_further() -> None:
+    async with opened(feed.training(300), feed.training(700)) as screen:
+        await screen.shows("run-a", "run-b", "step 299 / 50,000")
+
+
+def test_losses_on_other_data_are_known_by_their_names_and_what_is_looked_for_stands_first() -> None:
+    names = ["loss", "val loss", "eval/loss", "train loss", "test_loss", "valid_size", "loss/1"]
+    assert evaluation_losses(dict.fromkeys(names, Series())) == ["eval/loss", "test_loss", "val loss"]
+    found = in_order(["lr/0.1", "phase/data", "step_time", "lr", "val loss", "grad_norm", "loss", "accuracy"])
+    assert found == ["loss", "val loss", "accuracy", "lr", "grad_norm", "step_time", "lr/0.1", "phase/data"]

@@ -11,7 +11,10 @@ from ntstop.text import cell_width
 from ntstop.tui.screens.card import CardScreen
 from ntstop.tui.screens.help import HelpScreen
 from ntstop.tui.screens.overview import Overview
-from ntstop_probe.wire import Event, Steps, pack
+from ntstop.tui.widgets.layers import LayersPane
+from ntstop.tui.widgets.loss import LossPane
+from ntstop.tui.widgets.phases import PhasesPane
+from ntstop_probe.wire import Event, Hello, Scalars, Steps, pack
 from tests.tui import feed
 from tests.tui.opened import NARROW, TINY, WIDE, opened
 
@@ -48,6 +51,21 @@ async def test_growing_and_shrinking_the_terminal_brings_panes_back() -> None:
         assert "too small" not in screen.text
         await screen.pilot.resize_terminal(*NARROW)
         await screen.until(lambda: "layers" not in screen.text, "the layers pane is gone")
+
+
+async def test_what_a_log_does_not_have_leaves_its_room_to_the_rest() -> None:
+    """As another tool's log: losses and step times, no phases, no layers, no host."""
+    bare = [structs.replace(r, phases={}) if isinstance(r, Steps) else r for r in feed.training(800)]
+    kept = [r for r in bare if isinstance(r, Hello | Steps | Scalars)]
+    async with opened(kept) as screen:
+        await screen.shows("no layer statistics measured", "no phases measured", "step time ms a step")
+        loss, layers, phases = (screen.shown.query_one(kind) for kind in (LossPane, LayersPane, PhasesPane))
+        await screen.until(lambda: layers.size.height <= 3, "one sentence for the layers")
+        assert loss.size.height > 25
+        assert phases.bar.size.height == 1 and phases.chart.size.height > 20
+    async with opened(feed.training(800)) as screen:
+        await screen.shows("healthy", "by phase")
+        assert screen.shown.query_one(LayersPane).size.height > 8
 
 
 async def test_an_accelerator_is_shown_and_without_one_that_is_said() -> None:

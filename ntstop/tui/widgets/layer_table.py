@@ -16,7 +16,7 @@ from .. import bindings
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..workspace import Look
-from .layers import HEALTHY
+from .layers import HEALTHY, why_no_layers
 from .pane import value
 from .table import TablePane
 
@@ -178,6 +178,7 @@ class LayerTable(TablePane[LayerLine]):
     def gather(self, look: Look) -> None:
         """A line for each row."""
         self.found = layer_lines(look, self.how)
+        self.empty = why_no_layers(look.process)
         self._step = look.view.cursor
 
     def present(self) -> None:

@@ -29,6 +29,12 @@ HEALTHY = (1e-3, 1e-2)
 layers of norms lie up to two decades above it: what counts is a layer beside the others, and beside itself."""
 
 
+SOON = 100
+"""Steps after which what has not been measured will not be."""
+NOTHING = 3
+"""Rows of a pane that has nothing to show."""
+
+
 @dataclass(frozen=True, eq=False)
 class LayerColumn:
     """All layers at one step: the ratio of each (NaN: not measured) and whether it was NaN or Inf."""
@@ -51,7 +57,7 @@ def heat_spec(look: Look, columns: int) -> HeatSpec:
     process, view = look.process, look.view
     left, right = view.window
     if FIELD not in process.layers:
-        return HeatSpec(x_range=(left, right), band=HEALTHY, empty=_why_empty(process))
+        return HeatSpec(x_range=(left, right), band=HEALTHY, empty=why_no_layers(process))
     window = look.layers(FIELD, *view.query, columns)
     return HeatSpec(
         names=process.layer_names,
@@ -76,11 +82,12 @@ def column_at(look: Look) -> LayerColumn | None:
     return LayerColumn(process.layer_names, *look.layers_at(FIELD, step))
 
 
-def _why_empty(process: ProcessState) -> str:
+def why_no_layers(process: ProcessState) -> str:
+    """Why there is nothing to be seen of layers."""
     probe = process.heartbeat.probe if process.heartbeat else None
     if probe and any("layer" in part or "norm" in part for part in probe.disabled):
         return "layer statistics have switched themselves off"
-    return "no layer statistics measured" if process.steps > 100 else "no layer statistics yet"
+    return "no layer statistics measured" if process.steps > SOON else "no layer statistics yet"
 
 
 class LayerMap(HeatMap):
@@ -119,6 +126,8 @@ class LayersPane(Pane):
         self.heat = LayerMap()
         self.spec = HeatSpec()
         self.column: LayerColumn | None = None
+        self.is_idle = False
+        """Nothing is measured here, and nothing will be."""
         self._layer: int | None = None
 
     def point_at(self, layer: int) -> None:
@@ -137,12 +146,14 @@ class LayersPane(Pane):
     def gather(self, look: Look) -> None:
         """The window of the matrix, and the column at the cursor."""
         self.spec = heat_spec(look, self.heat.columns or 1)
+        self.is_idle = not self.spec.names and look.process.steps > SOON
         self.column = column_at(look)
 
     def present(self) -> None:
         """The map, and the values in the title."""
-        # No higher than its layers need: the panes beside it get the rest. Title, legend, axis: four rows.
-        self.styles.max_height = len(self.spec.names) + 4 if self.spec.names else None
+        # No higher than its layers need: the panes beside it get the rest. Title, legend, axis: four rows. Of a run
+        # without any, title and one sentence.
+        self.styles.max_height = len(self.spec.names) + 4 if self.spec.names else NOTHING if self.is_idle else None
         self.heat.show(self.spec)
         if self._layer is not None:
             rows = (row for row in range(self.heat.size.height) if self._layer in self.heat.layers_at(row))

@@ -23,6 +23,8 @@ from .phasebar import PhaseBar
 STEP_TIME = "step_time"
 RECENT = 4096
 """Newest steps that are known one by one (the ring of a series)."""
+FIRST = 2
+"""Steps after which phases that were not measured will not be."""
 RARE = 0.5
 """Share of the steps below which a phase is one that only some steps have."""
 
@@ -113,7 +115,7 @@ def _queue(look: Look) -> str:
 
 
 def _why_empty(process: ProcessState) -> str:
-    return "no phases measured" if process.steps > 2 else "no step times yet"
+    return "no phases measured" if process.steps > FIRST else "no step times yet"
 
 
 class PhasesPane(Pane):
@@ -134,6 +136,8 @@ class PhasesPane(Pane):
         self.at: float | None = None
         self.clocks: dict[str, str] = {}
         self.whose: list[str] = []
+        self.is_bare = False
+        """No phase is measured, and none will be."""
         self.queue = ""
         """Batches that the loader's workers have ready."""
 
@@ -142,10 +146,19 @@ class PhasesPane(Pane):
         yield self.bar
         yield self.chart
 
+    def _share_room(self) -> None:
+        """The curve has rows of its own where there are enough, and all but one where no phase was measured."""
+        self.chart.display = self.size.height >= 16 or self.is_bare
+        self.bar.styles.height = 1 if self.is_bare else None
+        self.chart.styles.height = "1fr" if self.is_bare else None
+
     def gather(self, look: Look) -> None:
         """The window of each phase, and the step time at the cursor or over the last steps."""
         process, view = look.process, look.view
         self.stack = stack_spec(look, self.bar.columns or 1)
+        if (is_bare := not process.phases and process.steps > FIRST) is not self.is_bare:
+            self.is_bare = is_bare
+            self._share_room()
         if self.chart.display:
             self.spec, self.unit = time_spec(look, self.chart.dot_columns or 2)
         self.clocks, self.whose = dict(process.clocks), look.whose
@@ -163,11 +176,16 @@ class PhasesPane(Pane):
             self.chart.show(self.spec)
         values: list[Value] = [] if self.at is None else [value(duration(self.at, 7))]
         values += [value(self.queue, key="queue")] if self.queue else []
-        words = ["% by phase" + (f", {self.unit} below" if self.chart.display and self.unit else "")]
+        unit = [f"{self.unit} a step"] if self.unit else []
+        words = (
+            unit
+            if self.is_bare
+            else ["% by phase" + (f", {self.unit} below" if self.chart.display and self.unit else "")]
+        )
         words += ["device clock"] if "device" in self.clocks.values() else []
         words += self.whose
         self.head(values, ", ".join(words))
 
     def on_resize(self) -> None:
         """The curve needs rows of its own."""
-        self.chart.display = self.size.height >= 16
+        self._share_room()
