@@ -24,7 +24,7 @@ from .screens.base import RunScreen
 from .screens.card import CardScreen
 from .screens.help import HelpScreen
 from .screens.runs import RunsScreen
-from .themes import ANSI, THEMES
+from .themes import ANSI, ANSI_LIGHT, THEMES, first_theme, next_theme
 from .workspace import Shown, Workspace
 
 BEGIN = View()
@@ -74,12 +74,12 @@ class NtstopApp(App[int], inherit_bindings=False):
         self.refresh_seconds = begin.refresh
         use_bytes(begin.units)
         self.workspace.view.smoothing = begin.smoothing
-        self.theme = ANSI if self._poor or begin.theme == "ansi" else f"ntstop-{begin.theme}"
+        self.theme = first_theme(begin.theme, few_colours=self._poor)
 
     @property
     def few_colours(self) -> bool:
         """Whether to draw with the terminal's own 16 colours."""
-        return self._poor or self.theme == ANSI
+        return self._poor or self.theme in (ANSI, ANSI_LIGHT)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Without the one that looks for colours of the terminal's own in every piece of every line: where they are
@@ -164,9 +164,8 @@ class NtstopApp(App[int], inherit_bindings=False):
         self.push_screen(RunsScreen(self.workspace))
 
     def action_next_theme(self) -> None:
-        """dark → light → the terminal's own 16 colours → dark."""
-        names = [theme.name for theme in THEMES] + [ANSI]
-        self.theme = names[(names.index(self.theme) + 1) % len(names)]
+        """dark → light → the terminal's own 16 colours, for a dark and for a light ground → dark."""
+        self.theme = next_theme(self.theme, few_colours=self._poor)
 
     def action_picture(self) -> None:
         """Write the screen to `ntstop-<time>.svg` and `.txt` in the current folder."""

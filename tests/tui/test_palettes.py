@@ -11,7 +11,7 @@ from rich.color import Color, ColorSystem
 
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.styles.paint import choose
-from ntstop.tui.styles.palette import DARK, LIGHT, MONO, SIXTEEN, Palette
+from ntstop.tui.styles.palette import DARK, LIGHT, MONO, SIXTEEN, SIXTEEN_LIGHT, Palette
 from ntstop.tui.styles.safe import SAFE
 from ntstop.tui.themes import DARK as DARK_THEME
 from ntstop.tui.themes import LIGHT as LIGHT_THEME
@@ -140,4 +140,12 @@ def test_a_name_chooses_where_there_are_colours_and_nothing_where_there_are_few_
     assert choose(colours=256, dark=False, no_color=False, name="blue-orange").name == "light blue-orange"
     assert choose(colours=256, dark=True, no_color=False, name="standard") is DARK
     assert choose(colours=16, dark=True, no_color=False, name="cividis") is SIXTEEN
+    assert choose(colours=16, dark=False, no_color=False) is SIXTEEN_LIGHT
     assert choose(colours=256, dark=True, no_color=True, name="cividis") is MONO
+
+
+def test_on_a_white_ground_of_16_colours_no_line_and_no_word_is_nearly_white() -> None:
+    pale = {"bright_white", "white", "bright_yellow", "yellow", "bright_cyan", "bright_green"}
+    assert pale.isdisjoint(
+        SIXTEEN_LIGHT.inks[ink].colour for ink in (*LINES, *WORDS, Ink.MARK) if ink in SIXTEEN_LIGHT.inks
+    )

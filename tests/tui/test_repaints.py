@@ -52,7 +52,10 @@ async def test_a_screen_that_was_seen_before_draws_its_charts_once_when_it_is_go
         assert drawn and set(drawn.values()) == {1}
 
 
-async def test_another_theme_is_drawn_on_screens_that_were_not_on_top_when_it_was_chosen() -> None:
+async def test_another_theme_is_drawn_on_screens_that_were_not_on_top_when_it_was_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
     async with opened(feed.training(400)) as screen:
         await seen_before(screen)
         grounds = []

@@ -9,7 +9,7 @@ from ntstop.settings import View
 from ntstop.text import use_bytes
 from ntstop.tui.app import NtstopApp
 from ntstop.tui.styles.paint import palette_of
-from ntstop.tui.themes import ANSI
+from ntstop.tui.themes import ANSI, ANSI_LIGHT, first_theme, next_theme
 from tests.tui import feed
 from tests.tui.opened import Screen
 
@@ -45,4 +45,20 @@ async def test_palette_refresh_and_units_are_those_of_the_configuration(
 
 def test_a_terminal_of_16_colours_gets_them_whatever_the_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NTSTOP_COLORS", "16")
-    assert NtstopApp(Session(feed.FedSource()), begin=View(theme="light")).theme == ANSI
+    monkeypatch.delenv("COLORFGBG", raising=False)
+    assert NtstopApp(Session(feed.FedSource()), begin=View(theme="dark")).theme == ANSI
+    assert NtstopApp(Session(feed.FedSource()), begin=View(theme="light")).theme == ANSI_LIGHT
+
+
+def test_the_terminal_s_own_colours_are_those_for_its_ground_where_it_tells_that() -> None:
+    for told, theme in (("0;15", ANSI_LIGHT), ("0;default;7", ANSI_LIGHT), ("15;0", ANSI), ("", ANSI), ("x", ANSI)):
+        assert first_theme("ansi", few_colours=False, environ={"COLORFGBG": told}) == theme
+    assert first_theme("dark", few_colours=False, environ={"COLORFGBG": "0;15"}) == "ntstop-dark"
+
+
+def test_themes_go_round_and_where_there_are_few_colours_none_of_them_needs_more() -> None:
+    for few, count in ((False, 4), (True, 2)):
+        seen = [first_theme("dark", few_colours=few, environ={})]
+        while (theme := next_theme(seen[-1], few_colours=few)) != seen[0]:
+            seen.append(theme)
+        assert len(seen) == count and (not few or seen == [ANSI, ANSI_LIGHT])

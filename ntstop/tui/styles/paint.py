@@ -13,12 +13,12 @@ from textual.strip import Strip
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Colours, Glyphs
-from .palette import DARK, LIGHT, MONO, SIXTEEN, Look, Palette
+from .palette import DARK, LIGHT, MONO, SIXTEEN, SIXTEEN_LIGHT, Look, Palette
 
 if TYPE_CHECKING:
     from textual.app import App
 
-_PALETTES = {palette.name: palette for palette in (DARK, LIGHT, SIXTEEN, MONO)}
+_PALETTES = {palette.name: palette for palette in (DARK, LIGHT, SIXTEEN, SIXTEEN_LIGHT, MONO)}
 """By name; those of `safe` once one of them is asked for."""
 _COLOURS = {None: 0, "standard": 16, "windows": 16, "256": 256, "truecolor": 1 << 24}
 
@@ -28,7 +28,7 @@ def choose(*, colours: int, dark: bool, no_color: bool, name: str = "standard") 
     if no_color or colours < 8:
         return MONO
     if colours <= 16:
-        return SIXTEEN
+        return SIXTEEN if dark else SIXTEEN_LIGHT
     plain = DARK if dark else LIGHT
     if name == "standard":
         return plain
@@ -63,7 +63,8 @@ def glyphs_of(app: App[Any]) -> Glyphs:
 
 def colours_of(palette: Palette) -> Colours:
     """How much a picture may rely on the colours of this palette."""
-    return {MONO.name: Colours.NONE, SIXTEEN.name: Colours.FEW}.get(palette.name, Colours.MANY)
+    few = {SIXTEEN.name: Colours.FEW, SIXTEEN_LIGHT.name: Colours.FEW}
+    return {MONO.name: Colours.NONE, **few}.get(palette.name, Colours.MANY)
 
 
 @lru_cache(maxsize=2048)

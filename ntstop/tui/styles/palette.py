@@ -208,6 +208,26 @@ SIXTEEN = Palette(
     },
 )
 
+_ANSI_LIGHT_LINES = ["blue", "red", "magenta", "black", "green", "bright_blue", "bright_black", "cyan"]
+
+SIXTEEN_LIGHT = Palette(
+    "16 light",
+    {
+        **SIXTEEN.inks,
+        **_series(_ANSI_LIGHT_LINES, ["bright_cyan"] + ["white"] * 7),
+        **_plain(MARK="magenta", INFO="blue", SPAN_WARNING="magenta", SPAN_CRITICAL="red"),
+        Ink.NONFINITE: Look("red", bold=True),
+        Ink.GOOD: Look("green", bold=True),
+        Ink.WARNING: Look("magenta", bold=True),
+        Ink.CRITICAL: Look("red", bold=True),
+        **_plain(HEAT_LOW_3="blue", HEAT_LOW_2="bright_blue", HEAT_LOW_1="cyan"),
+        **_plain(HEAT_HIGH_1="green", HEAT_HIGH_2="magenta", HEAT_HIGH_3="red", HEAT_ZERO="black"),
+        Ink.HEAT_NONFINITE: Look("red", bold=True),
+    },
+    {**SIXTEEN.grounds, Ink.SPAN: "white", Ink.SPAN_WARNING: "white", Ink.SPAN_CRITICAL: "white", Ink.CURSOR: "white"},
+)
+"""The same on a white ground, on which the bright ones are not to be seen."""
+
 _QUIET = (Ink.DIM, Ink.AXIS, Ink.GRID, *(Ink.BAND_0 + index for index in range(8)), Ink.HEAT_OK, Ink.PHASE_OTHER)
 _LOUD = (
     Ink.STRONG,
