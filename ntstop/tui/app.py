@@ -65,7 +65,7 @@ class NtstopApp(App[int], inherit_bindings=False):
         self.animation_level = "none"
         self.ascii_only = terminal.is_ascii_only()
         self._poor = terminal.has_few_colours()
-        self.without_colours = False
+        self.without_colours = terminal.has_no_colours()
         """Whether to draw for a terminal that has none."""
         for theme in THEMES:
             self.register_theme(theme)

@@ -12,6 +12,7 @@ import contextlib
 import os
 import select
 import signal
+import subprocess
 import sys
 import termios
 import threading
@@ -129,11 +130,35 @@ def canvas() -> TextIO | None:
 
 
 def is_ascii_only(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether to draw with ASCII only: `NTSTOP_ASCII=1`, or a locale in which textual cannot write anything else."""
-    if environ.get("NTSTOP_ASCII", "") not in ("", "0"):
-        return True
+    """Whether to draw with ASCII only, by NTSTOP_ASCII (1 or 0); without it, where nothing else would be seen.
+
+    That is: an encoding in which textual cannot write anything else, terminals whose fonts lack most of it, and a tmux
+    that shows an underscore for it.
+    """
+    if told := environ.get("NTSTOP_ASCII"):
+        return told != "0"
     file = canvas() or sys.__stdout__
-    return file is not None and "utf" not in file.encoding.lower()
+    if file is not None and "utf" not in file.encoding.lower():
+        return True
+    return environ.get("TERM", "").startswith(("linux", "vt")) or ("TMUX" in environ and _is_narrow_tmux(environ))
+
+
+def _is_narrow_tmux(environ: Mapping[str, str]) -> bool:
+    """Whether we are in a tmux that was started where the locale says nothing of UTF-8, as in many containers."""
+    # Python itself says C.UTF-8 where nothing was said.
+    names = [environ.get("LC_ALL"), environ.get("LC_CTYPE", "").replace("C.UTF-8", ""), environ.get("LANG")]
+    if "utf" in next((name for name in names if name), "").lower():
+        return False
+    try:
+        asked = ["tmux", "display-message", "-p", "#{client_utf8}"]
+        return subprocess.run(asked, capture_output=True, timeout=1.0, check=False).stdout.strip() == b"0"
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def has_no_colours(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the terminal has none at all, by TERM."""
+    return environ.get("TERM", "").startswith("vt")
 
 
 def has_few_colours(environ: Mapping[str, str] = os.environ) -> bool:

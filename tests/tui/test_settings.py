@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from ntstop.session import Session
@@ -9,6 +12,7 @@ from ntstop.settings import View
 from ntstop.text import use_bytes
 from ntstop.tui.app import NtstopApp
 from ntstop.tui.styles.paint import palette_of
+from ntstop.tui.terminal import is_ascii_only
 from ntstop.tui.themes import ANSI, ANSI_LIGHT, first_theme, next_theme
 from tests.tui import feed
 from tests.tui.opened import Screen
@@ -62,3 +66,32 @@ def test_themes_go_round_and_where_there_are_few_colours_none_of_them_needs_more
         while (theme := next_theme(seen[-1], few_colours=few)) != seen[0]:
             seen.append(theme)
         assert len(seen) == count and (not few or seen == [ANSI, ANSI_LIGHT])
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_ascii"),
+    [
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM": "linux"}, True),
+        ({"TERM": "vt220"}, True),
+        ({"TERM": "linux", "NTSTOP_ASCII": "0"}, False),
+        ({"TERM": "xterm", "NTSTOP_ASCII": "1"}, True),
+        ({"TERM": "screen", "TMUX": "x", "LANG": "en_US.UTF-8"}, False),
+        ({"TERM": "screen", "TMUX": "x", "LC_ALL": "C", "LANG": "en_US.UTF-8"}, True),
+        ({"TERM": "screen", "TMUX": "x", "LC_CTYPE": "C.UTF-8"}, True),
+        ({"TERM": "screen", "LC_ALL": "C"}, False),
+    ],
+)
+def test_where_only_ascii_can_be_seen_nothing_else_is_drawn(
+    environ: dict[str, str], is_ascii: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmux = tmp_path / "tmux"
+    tmux.write_text("#!/bin/sh\necho 0\n")
+    tmux.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert is_ascii_only(environ) == is_ascii
+
+
+def test_a_tmux_that_cannot_be_asked_is_taken_for_one_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert not is_ascii_only({"TERM": "screen", "TMUX": "x"})
