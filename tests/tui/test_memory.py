@@ -96,4 +96,4 @@ async def test_curves_are_named_where_they_end_and_every_pane_says_the_step_of_t
         for name in ("allocated", "reserved", "process", "workers"):
             assert any(f" {name} " in f"{line} " for line in chart), name
         screen.app.workspace.view.show(200)
-        await screen.shows("memory step 200, GiB", "ledger step 200", "use step 200")
+        await screen.shows("memory step 200, GiB", "ledger step 200", "resources step 200")
