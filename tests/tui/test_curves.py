@@ -390,6 +390,16 @@ async def test_the_title_says_which_of_the_curves_have_room() -> None:
         await screen.shows(f"curves {many} of {many}")
 
 
+async def test_panes_of_one_run_say_whose_they_are_when_several_are_open() -> None:
+    async with opened(feed.training(300), feed.training(300)) as screen:
+        await screen.go("3")
+        await screen.shows("layers of run-a", "heat map of run-a", "blocks.0.attn.weight of run-a")
+        await screen.go("4")
+        await screen.shows("step time of run-a", "throughput of run-a", "slowest steps of run-a")
+        await screen.go("1")
+        await screen.shows("layers of run-a", "findings of run-a", "─▸ loss rank 0")
+
+
 async def test_the_status_line_is_about_the_first_run_when_another_went_further() -> None:
     async with opened(feed.training(300), feed.training(700)) as screen:
         await screen.shows("run-a", "run-b", "step 299 / 50,000")

@@ -148,6 +148,7 @@ class RunScreen(Screen[None]):
     def gather(self, look: Look, panes: list[Pane]) -> None:
         """Let the panes copy what they are about to draw; the sessions are locked."""
         for pane in panes:
+            pane.run_name = look.runs[0][0].name if len(look.runs) > 1 else ""
             pane.gather(look)
 
     def axis_key(self) -> Hashable:

@@ -28,9 +28,7 @@ class LayersScreen(RunScreen):
         with Container(classes="major"):
             yield LayerTable(id="layer-table")
         with Container(classes="minor"):
-            heat = LayersPane(id="layers")
-            heat.title_line.label = "heat map"
-            yield heat
+            yield LayersPane(id="layers", called="heat map")
             yield LayerCurvesPane(id="layer-curves")
 
     def layout_classes(self, width: int, height: int) -> dict[str, bool]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from ...text import clip, count
+from ...text import count
 from .. import bindings
 from ..facts import Facts
 from ..layout import layout_classes
@@ -50,15 +50,9 @@ class Overview(RunScreen):
         return layout_classes(width, height)
 
     def gather(self, look: Look, panes: list[Pane]) -> None:
-        """The loss last: its axis begins where that of the layers below it does.
-
-        Of several runs only the losses lie over each other; the other panes say whose they are.
-        """
-        first = look.runs[0][0].name if len(look.runs) > 1 else ""
+        """The loss last: its axis begins where that of the layers below it does."""
         for pane in reversed(panes):
-            pane.gather(look)
-            if not isinstance(pane, LossPane):
-                pane.title_line.label = f"{pane.NAME} of {clip(first, 16)}" if first else pane.NAME
+            super().gather(look, [pane])
             if isinstance(pane, LayersPane):
                 self.query_one(LossPane).indent(pane.axis_start)
 

@@ -38,6 +38,7 @@ class CurvesPane(Pane):
     """The grid, what is chosen in it, and how it is looked at."""
 
     NAME = "curves"
+    OF_ALL_RUNS = True
     HELP = (
         "Every curve of the run on one step axis: a moving average over the band from the lowest to the highest value, "
         "or diamonds where there are few points. In each title: the newest value, or that at the cursor. Runs that "

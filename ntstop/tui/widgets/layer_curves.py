@@ -178,5 +178,5 @@ class LayerCurvesPane(Pane):
                 if (label := FIELDS[field]) in inks:
                     text, ink = ("nan/inf", Ink.NONFINITE) if is_broken else (number_text(at), Ink.STRONG)
                     told.append(value(text, ink, key=label, key_ink=inks[label]))
-        self.title_line.label = dotted(self.label, 26) or self.NAME
+        self.called = dotted(self.label, 26) or self.NAME
         self.head(told, note)

@@ -121,8 +121,8 @@ class LayersPane(Pane):
             super().__init__()
             self.layers = layers
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, *, id: str | None = None, called: str = "") -> None:
+        super().__init__(id=id, called=called)
         self.heat = LayerMap()
         self.spec = HeatSpec()
         self.column: LayerColumn | None = None

@@ -75,6 +75,7 @@ class LossPane(Pane):
     """The loss over the steps."""
 
     NAME = "loss"
+    OF_ALL_RUNS = True
     HELP = (
         "The loss at every optimizer step: a moving average over the band from the lowest to the highest value. The "
         "title tells the newest value, or that at the cursor; avg is that of the line. Diamonds are losses on other "

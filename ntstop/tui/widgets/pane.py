@@ -9,7 +9,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
-from ...text import cell_width, safe
+from ...text import cell_width, clip, safe
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Glyphs
@@ -17,6 +17,8 @@ from ..styles.paint import glyphs_of
 from ..workspace import Look
 from .chart import PictureWidget
 
+MOST_RUN = 16
+"""Cells that the name of a run takes in a title."""
 Value = tuple[tuple[str, Ink], ...]
 """What a title says of one thing: pieces of text with their inks, a blank between them."""
 
@@ -106,10 +108,16 @@ class Pane(Vertical, can_focus=True):
 
     NAME: ClassVar[str] = ""
     HELP: ClassVar[str] = ""
+    OF_ALL_RUNS: ClassVar[bool] = False
+    """It shows all runs that are open; others show the first, and say so."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None, called: str = "") -> None:
         super().__init__(id=id)
-        self.title_line = PaneTitle(self.NAME)
+        self.called = called or self.NAME
+        """The name in the title."""
+        self.run_name = ""
+        """Whose run is shown, where there are several."""
+        self.title_line = PaneTitle(self.called)
 
     def compose(self) -> ComposeResult:
         """The title line, then the body."""
@@ -128,6 +136,8 @@ class Pane(Vertical, can_focus=True):
 
     def head(self, values: Sequence[Value], note: str = "") -> None:
         """Set what the title says: `values` from the right, most important first; `note` beside the name."""
+        of = f" of {clip(self.run_name, MOST_RUN)}" if self.run_name and not self.OF_ALL_RUNS else ""
+        self.title_line.label = self.called + of
         self.title_line.values, self.title_line.note = values, note
         self.title_line.redraw()
 
