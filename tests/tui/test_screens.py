@@ -135,10 +135,12 @@ async def test_enter_shows_all_curves_of_a_layer_and_arrows_go_to_the_next(recor
         await screen.go("3", "down")
         await screen.shows("── blocks.0.mlp.weight", "ratio")
         await screen.pilot.press("enter")
-        await screen.shows("gradient norm", "weight norm", "gradient over weight norm", "update over weight norm")
+        await screen.shows("gradient norm", "weight norm", "gradient / weight", "update / weight")
         assert not screen.shown.query_one(LayerTable).size
         await screen.pilot.press("down")
         await screen.shows("▸ blocks.1.attn.weight", "weight norm")
+        await screen.pilot.resize_terminal(60, 20)
+        await screen.shows("gradient / weight", "update / weight", "room for 2 of 4")
         await screen.pilot.press("escape")
         await screen.until(lambda: screen.shown.focused is screen.shown.query_one(LayerTable), "the table")
         await screen.shows("▸ blocks.1.attn.weight")

@@ -39,13 +39,14 @@ class Measured:
 
 
 LARGE = (
+    Measured("ratio", "gradient / weight", "ratio", is_ratio=True),
+    Measured("update_ratio", "update / weight", "update_ratio", is_ratio=True),
     Measured("grad_norm", "gradient norm", "grad_norm"),
     Measured("param_norm", "weight norm", "param_norm"),
-    Measured("ratio", "gradient over weight norm", "ratio", is_ratio=True),
-    Measured("update_ratio", "update over weight norm", "update_ratio", is_ratio=True),
-    Measured("grad_zero", "gradient elements that are 0", "zero", is_share=True),
-    Measured("unchanged", "elements left as they were", "unchanged", is_share=True),
+    Measured("grad_zero", "zero gradients", "zero", is_share=True),
+    Measured("unchanged", "unchanged weights", "unchanged", is_share=True),
 )
+"""The most looked for first: a small terminal has room for two."""
 
 
 def layer_trace(look: Look, field: str, columns: int, layers: Sequence[int], label: str, ink: Ink) -> Trace | None:
@@ -166,7 +167,11 @@ class LayerCurvesPane(Pane):
         told: list[Value] = []
         note = "" if self._step is None else f"step {count(self._step)}"
         if self.is_large:
-            self.grid.show(self.cells, self.grid.room(len(self.cells)))
+            shape = self.grid.room(len(self.cells))
+            self.grid.show(self.cells, shape)
+            if len(shape.boxes) < len(self.cells):
+                more = f"room for {len(shape.boxes)} of {len(self.cells)}"
+                note = f"{note}, {more}" if note else more
         else:
             self.chart.show(self.spec)
             # The step stands at the axis.
