@@ -67,3 +67,17 @@ async def test_what_the_filters_hide_is_on_no_card() -> None:
         await screen.pilot.press("enter")
         await screen.until(lambda: isinstance(screen.app.screen, CardScreen), "the card")
         assert isinstance(screen.shown, FindingsScreen)
+
+
+async def test_of_a_finding_in_a_layer_the_curve_is_that_of_the_layer() -> None:
+    judged = Judged()
+    judged.findings = [finding(kind="dead-layer", where="blocks.3.mlp", first_step=100, last_step=299)]
+    with Session(feed.FedSource(feed.training(300)), engine=judged) as session:
+        assert session.wait_for_end(30)
+        async with NtstopApp(session).run_test(size=(120, 40)) as pilot:
+            screen = Screen(pilot)
+            await screen.until(lambda: screen.app.run_screen is not None, "a screen")
+            await screen.go("7")
+            await screen.shows("evidence gradient norm, blocks.3.mlp")
+            pane = screen.shown.query_one(EvidencePane)
+            assert pane.at is not None and 1e-4 < pane.at < 1e-1 and len(pane.spec.spans) == 1

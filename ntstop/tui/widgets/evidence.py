@@ -12,10 +12,11 @@ from ...diagnosis.finding import Finding
 from ...run.names import main_curve
 from ...run.units import scale_of, told
 from ..raster.ink import Ink
-from ..raster.spec import ChartSpec, Span
+from ..raster.spec import ChartSpec, Span, Trace
 from ..traces import chart_of, frame_of, named_in, scaled, trace_of
 from ..workspace import Look
 from .chart import Chart
+from .layer_curves import layer_trace
 from .pane import Pane, value
 
 
@@ -24,11 +25,24 @@ def series_of(finding: Finding, known: Collection[str]) -> str | None:
     return named_in([*(item.series for item in finding.evidence), finding.where], known)
 
 
+FIELDS = {"grad_norm": "gradient norm", "param_norm": "weight norm", "update_ratio": "update over weight norm"}
+"""What is measured of layers, in words."""
+
+
+def _at(trace: Trace, step: float) -> float | None:
+    """The value of a curve at `step`, or the last before it."""
+    before = np.flatnonzero((trace.x <= step) & np.isfinite(trace.y))
+    return float(trace.y[before[-1]]) if len(before) else None
+
+
 class EvidencePane(Pane):
     """Follows the finding that the screen sets."""
 
     NAME = "evidence"
-    HELP = "The curve that the chosen finding rests on; its steps are shaded. Where it rests on none, the loss."
+    HELP = (
+        "The curve that the chosen finding rests on, of the layers that it is in where it is in some; its steps are "
+        "shaded. Where it rests on none, the loss."
+    )
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -50,6 +64,10 @@ class EvidencePane(Pane):
         self.spec = ChartSpec(empty="no finding is chosen", x_range=look.view.window)
         if finding is None:
             return
+        if (trace := self._of_layers(finding, look)) is not None:
+            self.curve, self.at = f"{trace.label}, {finding.where}", _at(trace, look.told_at)
+            self.spec = replace(chart_of(frame_of(look, "step"), [trace], log=look.view.log), spans=(self.span,))
+            return
         other = look.session.state.ranks.get(finding.rank)
         if other is not None and series_of(finding, other.series):
             process = other
@@ -67,6 +85,17 @@ class EvidencePane(Pane):
         self.unit, self.at = scale.unit, look.session.zoom.value_at(process, self.curve, look.told_at)
         spec = chart_of(frame, scaled(traces, scale), log=look.view.log)
         self.spec = replace(spec, spans=(self.span,))
+
+    def _of_layers(self, finding: Finding, look: Look) -> Trace | None:
+        """The curve of the layers that the finding is in; None where it is not in any, or in those of another rank."""
+        process, where = look.process, finding.where
+        if finding.rank is not None and look.session.state.ranks.get(finding.rank) is not process:
+            return None
+        inside = [at for at, name in enumerate(process.layer_names) if f"{name}.".startswith(f"{where}.")]
+        field = next((item.series for item in finding.evidence if item.series in process.layers), None) or "grad_norm"
+        columns = self.chart.dot_columns or max(2 * self.size.width, 2)
+        label = FIELDS.get(field, field)
+        return layer_trace(look, field, columns, inside, label, Ink.LINE_0) if where and inside else None
 
     def present(self) -> None:
         """The chart, and the value in the title."""
