@@ -180,6 +180,17 @@ def test_phases_are_stacked_in_their_order_with_their_shares() -> None:
     assert any(line.endswith(" bwd ") for line in lines)
 
 
+def test_letters_are_not_glued_to_words_and_shares_keep_their_columns() -> None:
+    def legend(glyphs: Glyphs, **seconds: float) -> str:
+        spec = StackSpec(parts=parts(**seconds), width=50, height=8, glyphs=glyphs)
+        return plot_stack(spec).text().splitlines()[0].rstrip()
+
+    few = {"data": 1.0, "forward": 20.0, "backward": 70.0, "optimizer": 3.0, "other": 6.0}
+    assert legend(Glyphs.ASCII, **few) == "data  1% fwd 20% bwd 70% opt  3% .other  6%"
+    assert legend(Glyphs.BRAILLE, **few) == "█data  1% █fwd 20% █bwd 70% █opt  3% █other  6%"
+    assert legend(Glyphs.BRAILLE, **few | {"data": 40.0}).index("fwd") == legend(Glyphs.BRAILLE, **few).index("fwd")
+
+
 def test_where_the_legend_has_no_room_for_all_the_smallest_share_goes() -> None:
     spec = StackSpec(
         parts=parts(data=2, forward=28, backward=51, optimizer=4, checkpoint=0.1, other=14.9), width=48, height=11

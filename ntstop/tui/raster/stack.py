@@ -222,7 +222,8 @@ def _draw_legend(picture: Picture, parts: list[Part], shown: Floats, spec: Stack
     if sum(cell_width(word) + len(share) + 3 + gap for (word, _, _), share in texts) - gap > picture.width:
         gap = 1
         texts = [
-            (phase, "–" if share is None else f"{share:.0%}") for (phase, _), share in zip(texts, shares, strict=True)
+            (phase, ("–" if share is None else f"{share:.0%}").rjust(3))
+            for (phase, _), share in zip(texts, shares, strict=True)
         ]
     cells = [cell_width(word) + len(share) + 2 + 2 * gap - 1 for (word, _, _), share in texts]
     by_share = sorted(range(len(texts)), key=lambda place: shown[place])
@@ -231,6 +232,9 @@ def _draw_legend(picture: Picture, parts: list[Part], shown: Floats, spec: Stack
         del by_share[0]
     column = 0
     for (word, letter, ink), share in (texts[place] for place in sorted(by_share)):
-        column = picture.write(0, column, letter if plain else "█", ink) + gap - 1
-        column = picture.write(0, column, word, Ink.TEXT) + 1
+        # Close together a letter would be read as part of the word, which says it anyway.
+        is_told = plain and gap == 1 and word.startswith(letter)
+        if not is_told:
+            column = picture.write(0, column, letter if plain else "█", ink) + gap - 1
+        column = picture.write(0, column, word, ink if is_told else Ink.TEXT) + 1
         column = picture.write(0, column, share, Ink.STRONG) + gap
