@@ -384,6 +384,10 @@ async def test_the_title_says_which_of_the_curves_have_room() -> None:
     async with opened(feed.training(300), size=(80, 24)) as screen:
         many = len(screen.curves.pane.shown)
         await screen.shows(f"curves 1-4 of {many}")
+        await screen.press("pagedown")
+        await screen.shows(f"curves 5-8 of {many}")
+        await screen.press("pagedown", "pageup", "pageup")
+        await screen.shows(f"curves 1-4 of {many}")
         await screen.press("end")
         await screen.shows(f"-{many} of {many}")
         await screen.press("enter")

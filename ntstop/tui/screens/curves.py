@@ -75,7 +75,8 @@ class CurvesScreen(RunScreen):
 
     def action_page(self, pages: int) -> None:
         """A screen further."""
-        self.action_choose(pages * max(len(self.pane.grid.geometry.boxes), 1))
+        self.pane.turn(pages)
+        self.redraw()
 
     def action_enlarge(self) -> None:
         """Large, or small again."""

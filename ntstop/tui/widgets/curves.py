@@ -107,6 +107,11 @@ class CurvesPane(Pane):
         self.axis = axes[(place + 1) % len(axes)]
         return self.axis
 
+    def turn(self, pages: int) -> None:
+        """So many screens of charts further: the chosen one keeps its place on the screen."""
+        self.choice.move(pages * max(len(self._shape.boxes), 1), self.shown)
+        self._top += pages * self._shape.rows
+
     def set_filter(self, words: str) -> None:
         """Show only curves whose name has all of these words."""
         self.choice.filter = words
