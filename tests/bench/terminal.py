@@ -29,6 +29,8 @@ from tests.bench.viewer import Viewer
 
 LEFT, RIGHT, UP, DOWN, PAGE_DOWN = b"\x1b[D", b"\x1b[C", b"\x1b[A", b"\x1b[B", b"\x1b[6~"
 OVERVIEW_KEYS = (LEFT, LEFT, RIGHT, b"+", LEFT, b"-", b"y", b"y", b"e", b"e", b"e", b"0")
+DIALOGS = (b"\x10", b"\x10", b"?", b"?", b"R", b"R", b"\r", b"q")
+"""Commands, help, runs and a card: each opened and closed."""
 SCREENS = (b"2", b"4", b"5", b"8", b"1")
 FRAME = 0.1
 """Seconds between two keys of somebody who scrolls: a paint that takes longer is a dropped frame."""
@@ -75,14 +77,15 @@ def cost(viewer: Viewer, seconds: float) -> dict[str, float]:
 
 
 def idle(seconds: float) -> dict[str, float]:
-    """The overview of a live run of 150 layers, and keys on it."""
+    """The overview of a live run of 150 layers, keys on it, and what can be laid over it."""
     with playing() as run:
         viewer = Viewer(run)
         paint = viewer.first_paint()
         viewer.read(5.0)
         told = {"first_paint_s": round(paint, 2), **cost(viewer, seconds), **pressed(viewer, OVERVIEW_KEYS, 5)}
+        over = pressed(viewer, DIALOGS, 6)
         viewer.close()
-    return told
+    return told | {f"dialog_{name}": value for name, value in over.items()}
 
 
 def layers(seconds: float) -> dict[str, float]:
