@@ -102,13 +102,18 @@ class RunList:
             session.load()
         except SourceError:
             return Gist()
-        process = session.state.primary
-        name = main_curve(process.series) if process else None
-        series = process.series[name] if process and name else None
-        reach = series.x_range if series is not None else None
-        loss = series.window(*reach, CELLS).mean if series is not None and reach else np.empty(0)
-        weighty = next((finding for finding in session.findings if finding.severity != "info"), None)
-        return Gist(loss, weighty.kind if weighty else "", weighty.severity if weighty else "")
+        return gist_of(session)
+
+
+def gist_of(session: Session) -> Gist:
+    """What is known of a run that was read, or is being read; then under its lock."""
+    process = session.state.primary
+    name = main_curve(process.series) if process else None
+    series = process.series[name] if process and name else None
+    reach = series.x_range if series is not None else None
+    loss = series.window(*reach, CELLS).mean if series is not None and reach else np.empty(0)
+    weighty = next((finding for finding in session.findings if finding.severity != "info"), None)
+    return Gist(loss, weighty.kind if weighty else "", weighty.severity if weighty else "")
 
 
 def _size(folder: Path) -> int:

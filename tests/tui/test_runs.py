@@ -161,6 +161,16 @@ async def test_at_80_by_24_the_list_keeps_its_most_important_columns(three: list
         await screen.shows("alpha", "finished", "██▇▆", "✖ nonfinite-loss")
 
 
+async def test_of_a_run_that_is_shown_all_is_known_however_long_it_is(
+    three: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ntstop.runlist._MOST_BYTES", 0)
+    async with opened(Session(three[0])) as screen:
+        await screen.pilot.press("R")
+        await screen.shows("alpha", "beta", "██▇▆▆▅▄▄▃▂▁▁")
+        assert "▅▅▅▅" not in screen.text
+
+
 def test_a_recording_that_is_too_long_is_listed_without_its_curve(
     three: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

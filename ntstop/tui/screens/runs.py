@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from ...removal import delete, size_of, why_not
-from ...runlist import CELLS, Listed, RunList
+from ...runlist import CELLS, Listed, RunList, gist_of
 from ...sources.base import SourceError
 from ...sparkline import spark
 from ...text import clip, count, duration, number, rate, safe, size
@@ -153,10 +153,18 @@ class RunsScreen(Dialog[None]):
     def look(self) -> None:
         """Show what is new."""
         if self.source.version != self._version:
-            self._version, self.rows.rows = self.source.version, self.source.listed
+            self._version, self.rows.rows = self.source.version, [self._known(row) for row in self.source.listed]
             # Frame, heading, rows, and some to spare: a list of three needs no screen.
             self.query_one("#runs").styles.height = max(len(self.rows.rows) + 5, 12)
             self.rows.redraw()
+
+    def _known(self, row: Listed) -> Listed:
+        """With what is known of a run that is shown: it may be too long to be read for the list."""
+        shown = next((one.session for one in self.workspace.runs if one.session.path == row.entry.path), None)
+        if row.gist is not None or shown is None:
+            return row
+        with shown.lock:
+            return Listed(row.entry, gist_of(shown))
 
     def on_mouse_scroll_up(self) -> None:
         """Another run."""
