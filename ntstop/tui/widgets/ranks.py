@@ -22,6 +22,8 @@ MANY, CROWD = 64, 256
 """Ranks whose lines are not told anew with each look, and not even with each move of the cursor."""
 FRESH_SECONDS = 1.9
 """How long the lines of many ranks stand: until the screen's next turn, which comes every two seconds."""
+NAMED = 1.05
+"""Step time over the median of all from which the slowest rank is named."""
 SLOW = 1.2
 """Step time over the median of all from which a rank is set off."""
 WINDOW = 32
@@ -175,7 +177,9 @@ class RanksPane(TablePane[RankLine]):
             beside = slowest.beside_peers or 0.0
             name = "–" if slowest.rank is None else str(slowest.rank)
             ink = Ink.WARNING if beside >= SLOW else Ink.STRONG
-            told.append(value(f"{name}, {beside:.2f} × peers", ink, key="slowest rank"))
+            # Where all are alike, which is the slowest changes with every step.
+            whose = f"{name}, " if beside >= NAMED else ""
+            told.append(value(f"{whose}{beside:.2f} × peers", ink, key="slowest rank"))
         lags = [row.lag for row in self.found if row.lag is not None]
         if lags:
             told.append(value(f"{count(max(lags))} steps", key="widest lag"))
