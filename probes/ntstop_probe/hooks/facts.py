@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 MAX_GROUPS = 16
-"""Parameter groups described per optimizer: some recipes make one a tensor."""
+"""Kinds of parameter groups described per optimizer."""
+MAX_NAMES = 3
+"""Parameters named of each kind."""
 
+_NAMELESS: Mapping[int, str] = {}
 _GROUP_KEYS = ("lr", "weight_decay", "momentum", "betas", "eps", "nesterov", "amsgrad", "fused", "foreach")
 
 
@@ -19,7 +23,7 @@ class ModelFacts:
     """Elements, over the watched or found model and everything an optimizer holds."""
     frozen_parameters: int | None = None
     optimizers: list[dict[str, Any]] = field(default_factory=list)
-    """One an optimizer: {"class": str, "groups": [{"lr": .., "params": tensors, ..}]}."""
+    """One an optimizer, see `describe_optimizer`."""
     precision: str | None = None
     """Parameter dtype, and autocast's when it was on at the backward: "float32", "float32, autocast bfloat16"."""
     autocast: str | None = None
@@ -31,17 +35,28 @@ class ModelFacts:
     version: int = 0
 
 
-def describe_optimizer(optimizer: Any) -> dict[str, Any]:
-    """Class and hyperparameters, as plain values."""
-    groups = [_describe_group(group) for group in optimizer.param_groups[:MAX_GROUPS]]
-    described: dict[str, Any] = {"class": type(optimizer).__name__, "groups": groups}
-    if len(optimizer.param_groups) > MAX_GROUPS:
-        described["more_groups"] = len(optimizer.param_groups) - MAX_GROUPS
+def describe_optimizer(optimizer: Any, names: Mapping[int, str] = _NAMELESS) -> dict[str, Any]:
+    """{"class": str, "groups": [{"params": tensors, "of": their first names, "lr": .., ..}]}, as plain values.
+
+    Groups that differ in nothing but what they hold are told as one: some recipes make one a tensor. `names`: of the
+    parameters, by id. "more_groups": how many kinds are left out.
+    """
+    told: dict[str, dict[str, Any]] = {}
+    for group in optimizer.param_groups:
+        settings = _settings_of(group)
+        known = told.setdefault(repr(settings), {"params": 0, "of": [], **settings})
+        known["params"] += len(group["params"])
+        fresh = [names[id(parameter)] for parameter in group["params"][:MAX_NAMES] if id(parameter) in names]
+        known["of"] = [*known["of"], *fresh][:MAX_NAMES]
+    groups = list(told.values())
+    described: dict[str, Any] = {"class": type(optimizer).__name__, "groups": groups[:MAX_GROUPS]}
+    if len(groups) > MAX_GROUPS:
+        described["more_groups"] = len(groups) - MAX_GROUPS
     return described
 
 
-def _describe_group(group: dict[str, Any]) -> dict[str, Any]:
-    described: dict[str, Any] = {"params": len(group["params"])}
+def _settings_of(group: dict[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {}
     for key in _GROUP_KEYS:
         value = group.get(key)
         if isinstance(value, tuple):

@@ -146,7 +146,8 @@ class LayerSampler:
 
     def _describe(self, optimizers: list[Any]) -> None:
         facts = self._facts
-        facts.optimizers = [describe_optimizer(optimizer) for optimizer in optimizers]
+        names = {id(layer.ref()): layer.name for layer in self._layers}
+        facts.optimizers = [describe_optimizer(optimizer, names) for optimizer in optimizers]
         facts.trainable_parameters = sum(layer.numel for layer in self._layers if not layer.frozen)
         facts.frozen_parameters = sum(layer.numel for layer in self._layers if layer.frozen)
         dtypes = {layer.dtype for layer in self._layers}

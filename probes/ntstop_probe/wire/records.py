@@ -33,7 +33,8 @@ class Manifest(msgspec.Struct, array_like=True, frozen=True):
     """How the world is laid out: world, rank, local_rank, nodes, backend, launcher."""
     precision: str | None = None
     optimizers: list[dict[str, Any]] = []
-    """One a optimizer: {"class": str, "groups": [{"lr": .., "weight_decay": .., "params": int (tensors), ..}]}."""
+    """One an optimizer: {"class": str, "groups": [{"lr": .., "weight_decay": .., "params": int (tensors), "of": [the
+    first names of these], ..}]}; groups with the same settings are one."""
     trainable_parameters: int | None = None
     frozen_parameters: int | None = None
     batch_size: int | None = None
