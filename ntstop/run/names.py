@@ -38,7 +38,9 @@ _GROUPS = tuple(
     )
 )  # fmt: skip
 """What the probe measures besides losses, the most looked for first; what the job logs itself comes before all."""
-_LAST = re.compile(r"host/(cores|memory_total|children.*)|gpu\d+/(memory_total|power_limit)|alloc\d+/(retries|ooms)")
+_LAST = re.compile(
+    r"host/(cores|memory_total|shared.*|children.*)|gpu\d+/(memory_total|power_limit)|alloc\d+/(retries|ooms)"
+)
 """Curves that are flat in almost every run."""
 
 

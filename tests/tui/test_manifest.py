@@ -1,71 +1,56 @@
-"""What a run is, in lines: of a job, and of the log of another tool, which says less and no more than it knows."""
+"""The contract of a run in words: its optimizers and its learning rates."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
 from ntstop.run.state import RunState
-from ntstop.session import Session
-from ntstop.sources.logs.discover import log_targets
-from ntstop.sources.logs.source import LogSource
-from ntstop.tui.app import NtstopApp
 from ntstop.tui.widgets.manifest import manifest_entries
-from ntstop_probe.wire import Hello, Manifest
-from tests.monitor.records import Script, descent, hello
-from tests.tui import feed
-from tests.tui.opened import Screen
+from ntstop_probe.wire import Manifest, Steps
 
-LOG = Path(__file__).parents[1] / "data" / "logs" / "lightning-metrics.csv"
+from ..monitor.writer import column
+from . import feed
 
 
-def lines_of(hello: Hello, cursor: float | None = None) -> dict[str, str]:
-    """Label to text."""
+def told(optimizer: dict[str, Any], lrs: dict[str, float] | None = None) -> dict[str, str]:
+    """The words of each line."""
     state = RunState()
+    hello = structs.replace(feed.hello(), manifest=Manifest(optimizers=[optimizer]))
     state.apply(1, hello)
-    for record in feed.training(100)[1:]:
-        state.apply(1, record)
-    assert state.primary is not None
-    return {entry.label: entry.text for entry in manifest_entries(state.primary, hello, cursor=cursor)}
+    if lrs:
+        columns = {name: column("f8", [rate]) for name, rate in lrs.items()}
+        state.apply(1, Steps(count=1, ordinal=0, t=column("f8", [1.0]), lrs=columns))
+    return {entry.label: entry.text for entry in manifest_entries(state.processes[1], hello)}
 
 
-def test_the_batch_names_only_factors_that_are_more_than_one() -> None:
-    def batch(world: int) -> str:
-        return lines_of(structs.replace(feed.hello(), world=world, manifest=Manifest(batch_size=64)))["batch"]
-
-    assert batch(1) == "64 a step" and batch(4) == "64 a rank × 4 ranks = 256 a step"
+USUAL = {"params": 49, "of": ["embed.weight", "blocks.0.up.weight", "blocks.0.up.bias"], "lr": 1e-3}
 
 
-def test_the_learning_rate_is_that_at_the_cursor() -> None:
-    assert lines_of(feed.hello())["rate now"] == "lr 3.00e-4"
-    assert lines_of(feed.hello(), cursor=50.0)["rate"] == "lr 3.00e-4 at step 50"
+def test_of_an_optimizer_the_usual_settings_are_told_and_what_is_different_where() -> None:
+    groups = [
+        {"params": 4, "of": ["a.down.weight", "b.down.weight", "c.down.weight"], "lr": 2e-3, "weight_decay": 0.1},
+        {**USUAL, "weight_decay": 0.1, "betas": [0.9, 0.999]},
+        {"params": 1, "of": ["head.weight"], "lr": 3.2e-2, "weight_decay": 0.0, "betas": [0.9, 0.999]},
+    ]
+    assert told({"class": "AdamW", "groups": groups, "more_groups": 2})["optimizer"] == (
+        "AdamW lr 0.001, weight_decay 0.1, betas 0.9/0.999 of 49 tensors; "
+        "lr 0.002 of a.down.weight, b.down.weight, c.down.weight and 1 more; "
+        "lr 0.032, weight_decay 0 of head.weight; 2 more kinds"
+    )
 
 
-def test_the_schedule_is_told_as_it_was_seen() -> None:
-    def schedule(*rates: float) -> str:
-        state = RunState()
-        for record in Script().add(hello()).steps(descent(len(rates)), rate=list(rates)).records:
-            state.apply(1, record)
-        assert state.primary is not None and state.primary.hello is not None
-        entries = manifest_entries(state.primary, state.primary.hello)
-        return next(entry.text for entry in entries if entry.label == "schedule")
-
-    assert schedule(*[1e-3] * 20) == "constant so far"
-    assert schedule(1e-4, 5e-4, 1e-3, 8e-4, 6e-4) == "from 1.00e-4 up to 1.00e-3 at step 2, then down to 6.00e-4"
-    assert schedule(1e-4, 5e-4, 1e-3) == "from 1.00e-4 up to 1.00e-3 at step 2"
-    assert schedule(1e-3, 8e-4, 6e-4) == "from 1.00e-3, then down to 6.00e-4"
-    assert schedule() == "not known"
+def test_an_optimizer_with_one_kind_of_group_is_its_class_and_settings() -> None:
+    assert told({"class": "SGD", "groups": [{"params": 9, "lr": 0.1, "nesterov": False}]})["optimizer"] == "SGD lr 0.1"
+    assert told({"class": "MyOwn"})["optimizer"] == "MyOwn"
 
 
-async def test_a_log_has_no_process_no_start_in_1970_and_no_memory_and_says_so() -> None:
-    with Session(LogSource(log_targets(LOG)[0])) as session:
-        assert session.wait_for_end(30)
-        async with NtstopApp(session).run_test(size=(120, 40)) as pilot:
-            screen = Screen(pilot)
-            await screen.until(lambda: screen.app.run_screen is not None, "a screen")
-            await screen.go("8")
-            await screen.shows("lightning-metrics.csv", "curves", "val_loss", "not in it", "none: this is the log")
-            assert "1970" not in screen.text and "pid" not in screen.text
-            await screen.go("5")
-            await screen.shows("there is no memory in a log")
+def test_groups_of_older_recordings_that_are_alike_are_no_kinds_of_their_own() -> None:
+    groups = [{"params": 3, "lr": 0.1}, {"params": 5, "lr": 0.2}, {"params": 3, "lr": 0.1}]
+    assert told({"class": "SGD", "groups": groups})["optimizer"] == "SGD lr 0.1 of 6 tensors; lr 0.2 of 5 tensors"
+
+
+def test_rates_that_are_alike_are_told_once() -> None:
+    rates = {"lr": 1e-3, "lr/0.1": 1e-3, "lr/0.2": 1e-3, "lr/0.16": 3.2e-2}
+    assert told({"class": "AdamW"}, rates)["rate now"] == "lr and 2 more 1.00e-3, lr/0.16 0.0320"

@@ -21,6 +21,8 @@ UNKNOWN = "not known"
 SCHEDULE_COLUMNS = 200
 CONSTANT = 1e-3
 """Share of the highest learning rate within which it is taken not to move."""
+MOST_KINDS = 8
+"""Kinds of parameter groups that are listed, beside the usual one."""
 NOT_IN_A_LOG = (
     "command, batch, precision, optimizer, seed, versions, machine, memory, layers, phases: "
     "`ntstop run -- CMD` records them"
@@ -85,7 +87,12 @@ def _contract(process: ProcessState, cursor: float | None) -> Iterator[Entry]:
 
 def _rates(process: ProcessState, cursor: float | None) -> Entry:
     known = [(name, series) for name, series in process.series.items() if name.split("/")[0] == "lr"]
-    rates = [f"{name} {number(series.last_y if cursor is None else series.y_at(cursor))}" for name, series in known[:6]]
+    alike: dict[str, list[str]] = {}
+    for name, series in known:
+        alike.setdefault(number(series.last_y if cursor is None else series.y_at(cursor)), []).append(name)
+    rates = [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''} {rate}" for rate, names in alike.items()
+    ]
     then = f" at step {count(cursor)}" if rates and cursor is not None else ""
     return _known("rate now" if cursor is None else "rate", ", ".join(rates) + then)
 
@@ -120,14 +127,50 @@ def _batch(size_: int | None, micro: int, world: int | None) -> str:
 
 
 def _optimizer(told: Mapping[str, Any]) -> str:
-    groups: Sequence[Mapping[str, Any]] = told.get("groups") or []
-    words = [str(told.get("class", "?"))]
-    for group in groups[:3]:
-        parts = [f"{name} {_plain(value)}" for name, value in group.items() if value not in (None, False, "")]
-        words.append("(" + ", ".join(parts) + ")")
-    if len(groups) > 3:
-        words.append(f"and {len(groups) - 3} more groups")
-    return " ".join(words)
+    """Its class and settings; of further kinds of groups what is different, and of which parameters."""
+    groups = _kinds(told.get("groups") or [])
+    usual = max(groups, key=_tensors, default={})
+    others = [group for group in groups if group is not usual]
+    settings = {name: value for name, value in _settings(usual).items() if value not in (None, False, "")}
+    text = f"{told.get('class', '?')} {_listed(settings)}".rstrip()
+    words = [f"{text} of {count(_tensors(usual))} tensors" if others else text]
+    words += [f"{_listed(_different(group, usual))} of {_of(group)}" for group in others[:MOST_KINDS]]
+    if left := max(len(others) - MOST_KINDS, 0) + int(told.get("more_groups") or 0):
+        words.append(f"{left} more kinds")
+    return "; ".join(words)
+
+
+def _kinds(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Groups with the same settings as one: older probes told each."""
+    kinds: dict[str, dict[str, Any]] = {}
+    for group in groups:
+        known = kinds.setdefault(repr(_settings(group)), {**group, "params": 0})
+        known["params"] += _tensors(group)
+    return list(kinds.values())
+
+
+def _tensors(group: Mapping[str, Any]) -> int:
+    return int(group.get("params") or 0)
+
+
+def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name not in ("params", "of")}
+
+
+def _different(group: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a group that are others than usual."""
+    return {name: value for name, value in _settings(group).items() if value != usual.get(name)}
+
+
+def _of(group: Mapping[str, Any]) -> str:
+    names, tensors = [str(name) for name in group.get("of") or []], _tensors(group)
+    if not names:
+        return f"{count(tensors)} tensors"
+    return ", ".join(names) + (f" and {count(tensors - len(names))} more" if tensors > len(names) else "")
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_plain(value)}" for name, value in settings.items())
 
 
 def _plain(value: Any) -> str:
