@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -169,14 +170,20 @@ class NtstopApp(App[int], inherit_bindings=False):
 
     def action_picture(self) -> None:
         """Write the screen to `ntstop-<time>.svg` and `.txt` in the current folder."""
-        path = Path(time.strftime("ntstop-%Y%m%d-%H%M%S.svg"))
         try:
+            path = _not_taken(time.strftime("ntstop-%Y%m%d-%H%M%S"))
             path.write_text(self.export_screenshot(title="ntstop"), encoding="utf-8")
             path.with_suffix(".txt").write_text(screen_text(self.screen), encoding="utf-8")
         except OSError as error:
             self.notify(f"no picture: {error.strerror}: {error.filename}", severity="error", timeout=5)
         else:
             self.notify(f"{path.name} and .txt", timeout=3)
+
+
+def _not_taken(stem: str) -> Path:
+    """`stem`.svg, with a number behind it where there is a picture of this second already."""
+    names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
+    return next(path for name in names if not (path := Path(f"{name}.svg")).exists())
 
 
 def screen_text(screen: Screen[Any]) -> str:

@@ -279,6 +279,8 @@ async def test_p_saves_svg_and_text(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         await screen.until(lambda: len(list(tmp_path.glob("ntstop-*"))) == 2, "two files")
         assert "step 299" in next(tmp_path.glob("*.txt")).read_text()
         assert next(tmp_path.glob("*.svg")).read_text().startswith("<svg")
+        await screen.pilot.press("p", "p")
+        await screen.until(lambda: len(list(tmp_path.glob("ntstop-*"))) == 6, "also those of one second")
 
 
 async def test_a_folder_that_cannot_be_written_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
