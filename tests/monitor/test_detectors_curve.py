@@ -175,6 +175,18 @@ def test_divergence_in_the_first_steps_is_seen() -> None:
     assert found.how == "above-start" and found.first_x == 2
 
 
+def test_a_very_first_step_that_throws_the_loss_off_is_measured_against_the_first_point() -> None:
+    (_, found), *_ = diverged([2.7, 28.0, 48.0, 65.0, 56.0, 59.0, 57.0, 36.0, *[20.0 + wobble(x) for x in range(40)]])
+    assert (found.how, found.first_x, found.reference) == ("above-start", 1, 2.7)
+
+
+def test_a_first_batch_that_was_easy_by_luck_is_no_start_to_be_above_of() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        told = diverged([0.4, 1.5, 2.5, *(2.0 * np.exp(rng.normal(0.0, 0.8, 13)))])
+        assert all(found.reference > 0.4 for _, found in told)
+
+
 def test_explosion_is_told_at_its_second_point() -> None:
     curve = [*descent(60, start=0.7, end=0.14), 2.0, 300.0, 1e9]
     ((told, found),) = diverged(curve)

@@ -204,6 +204,20 @@ def test_steps_that_rewrite_the_weights_are_named_with_a_rate_to_try() -> None:
     assert "try 0.015" in finding.claim.fix
 
 
+THROWN_OFF = [2.3, 20.0, 40.0, 50.0, *[30.0 + 0.1 * wobble(step) for step in range(60)]]
+
+
+def test_one_layer_whose_steps_are_far_too_large_is_named_when_the_loss_was_thrown_off() -> None:
+    alone = [3e-3, 3e-3, 4e-3, 0.3]
+    engine = diagnose(run(losses=THROWN_OFF, looks=(2, 8), grad_norm=[1.0] * 4, update_ratio=alone).records)
+    finding = only(engine, "update-ratio-high")
+    assert (finding.severity, finding.where) == ("critical", "head.weight") and weighty(engine) == [finding.kind]
+    assert "30% of head.weight" in finding.symptom and "the loss rose from 2.3 to" in finding.symptom
+    assert [known.kind for known in finding.explained] == ["divergence"]
+    learns = run(looks=(2, 8), grad_norm=[1.0] * 4, update_ratio=alone)
+    assert weighty(diagnose(learns.records)) == []
+
+
 def test_a_layer_that_began_at_zero_may_move_by_any_share() -> None:
     script = run(looks=(), names=["lora_a", "lora_b"])
     for step in range(3):

@@ -102,6 +102,15 @@ def test_what_came_back_is_not_said_to_stay() -> None:
     assert finding.status == "resolved" and "back below from step 500" in finding.symptom
 
 
+def test_what_took_most_of_the_run_to_come_back_to_its_start_is_a_warning_until_something_is_learned() -> None:
+    script = (
+        Script().add(hello(), schema()).steps([2.7, 28.0, 48.0, 65.0, 56.0, 59.0, *flat(30.0, 400), *flat(2.7, 200)])
+    )
+    finding = only(diagnose(script.records), "divergence")
+    assert (finding.status, finding.severity, finding.first_step) == ("resolved", "warning", 1)
+    assert only(diagnose(script.steps(flat(1.5, 200)).records), "divergence").severity == "info"
+
+
 def test_slow_rise_that_comes_back_is_resolved() -> None:
     script = start().steps(descent(400)[:200]).steps(flat(2.6, 300))
     assert "stayed there" in only(diagnose(script.records), "divergence").symptom

@@ -43,6 +43,10 @@ EARLY_RISE = 1.5
 EARLY_AREA = 5.0
 """While the noise is not known: 5 points in a row half over the start, e-fold on average, and not coming down. A first
 step that overshoots comes down at once."""
+FIRST_AREA = 2 * EARLY_AREA
+FIRST_GAP = 2.0
+"""Twice as far where only the very first point lies low, and the lowest of these points so many times farther over it
+(in logs) than they are from each other: it may be a batch by luck, or an easy task."""
 WARMING_AREA = EARLY_RUN * math.log(2.0)
 """While the rate still rises from nearly nothing no first step overshoots: twice the start on average is enough."""
 EARLY_SMOOTH = 1 / 3
@@ -209,23 +213,39 @@ class DivergenceDetector:
             self._early_x = next((point[0] for point in above if point is not None), None)
             return None
         return (
-            self._early(WARMING_AREA if warming else EARLY_AREA) if self._positive and len(values) > EARLY_RUN else None
+            self._thrown_off(WARMING_AREA if warming else EARLY_AREA)
+            if self._positive and len(values) > EARLY_RUN
+            else None
         )
 
-    def _early(self, area: float) -> Divergence | None:
-        """Far above the start before the noise is known."""
+    def _thrown_off(self, area: float) -> Divergence | None:
+        """Far above the start before the noise is known. That is the first point where the very first step has thrown
+        it off: of the three that the start is taken from, the two others lie high as well."""
+        found = self._early(self._initial, area)
+        first = self._first[0][1]
+        if found is not None or first >= self._initial:
+            return found
+        later = [value for _, value in self._first[1:]]
+        if math.log(min(later) / first) < FIRST_GAP * math.log(max(later) / min(later)):
+            return None
+        found = self._early(first, FIRST_AREA)
+        if found is not None:
+            self._initial = first
+        return found
+
+    def _early(self, initial: float, area: float) -> Divergence | None:
         run = self._first[-EARLY_RUN:]
-        while len(run) < len(self._first) and self._first[-len(run) - 1][1] > EARLY_RISE * self._initial:
+        while len(run) < len(self._first) and self._first[-len(run) - 1][1] > EARLY_RISE * initial:
             run = self._first[-len(run) - 1 :]
         values = [value for _, value in run]
-        if min(values) <= EARLY_RISE * self._initial or values[-1] < median(values):
+        if min(values) <= EARLY_RISE * initial or values[-1] < median(values):
             return None
-        height = sum(math.log(value / self._initial) for value in values)
+        height = sum(math.log(value / initial) for value in values)
         step = median(abs(math.log(second / first)) for first, second in pairwise(values))
         if height < area or step > EARLY_SMOOTH * height / len(values):
             return None
         x, level = run[-1][0], median(values)
-        return Divergence("above-start", run[0][0], self._initial, self._first[0][0], level, x)
+        return Divergence("above-start", run[0][0], initial, self._first[0][0], level, x)
 
     def _above_start(self, x: int, y: float) -> Divergence | None:
         """Over the line above the start, for long or by far."""

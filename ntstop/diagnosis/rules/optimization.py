@@ -28,6 +28,11 @@ STILL = "params-not-updating"
 PATIENCE = 3
 """Evaluations in a row without it before a slow finding (plateau, regressed, never-learned) is resolved."""
 OVER = {"plateau": "it moves again", "never-learned": "it has come down since,", "divergence": "it came back"}
+MOST = 0.5
+"""Share of the steps so far that a divergence from the start must have lasted for its end to be no good news: nothing
+was learned in them."""
+LEARNED = 1.25
+"""Until the loss is so many times under where it began."""
 AT_ONCE = 16
 """Fewest points that are worth looking at all at once."""
 SLOWLY = 16
@@ -68,6 +73,8 @@ class LossCurveRule(Rule):
         self._worse: Finding | None = None
         self._spike_finding: Finding | None = None
         self._diverged: Finding | None = None
+        self._bruised: Finding | None = None
+        """A divergence that took most of the run and has led back to no more than its start."""
         self._reached = self._survived = 0.0
         """Where the divergence that is open began to be told, and the highest such level it came back from."""
         self._relearns_until = -1
@@ -226,11 +233,15 @@ class LossCurveRule(Rule):
         self.context.book.changed()
 
     def _tell_divergence(self, divergence: Divergence) -> None:
+        first_x = self.context.first_x or 0
         if divergence.over:
             if self._diverged is not None:
                 self._survived = max(self._survived, self._reached)
                 self._longest = max(self._longest, divergence.below_x - self._diverged.first_step)
-                self._diverged.resolve(divergence.last_x, "info")
+                lasted = divergence.below_x - self._diverged.first_step
+                wasted = divergence.how == "above-start" and lasted >= MOST * (divergence.last_x - first_x)
+                self._bruised = self._diverged if wasted else None
+                self._diverged.resolve(divergence.last_x, "warning" if wasted else "info")
                 self._diverged.claim.symptom += f"; back below from step {divergence.below_x:,} on"
                 self._diverged = None
                 self.context.book.changed()
@@ -240,7 +251,6 @@ class LossCurveRule(Rule):
         thrown = self._spike.spike
         if divergence.how == "fallen" and thrown is not None and thrown.outlier(divergence.level):
             # The weights are thrown off, the data and the rate are as before: it may take as long as it took to learn.
-            first_x = self.context.first_x or 0
             self._relearns_until = thrown.first_x + (thrown.first_x - first_x)
             thrown.state = "lingering"
             self._tell_spike(thrown)
@@ -293,6 +303,9 @@ class LossCurveRule(Rule):
             diverged.severity = "critical"
             context.book.changed()
         initial = self._divergence.initial
+        if self._bruised is not None and LEARNED * (levels.blocks[-1].mean + levels.origin) < initial:
+            self._bruised.severity, self._bruised = "info", None
+            context.book.changed()
         if muted:
             return
         value = context.value

@@ -14,7 +14,7 @@ from ntstop_probe import wire
 
 from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
-from ..detectors.ratios import RatioBand, Ratios, follow, summarize
+from ..detectors.ratios import APART, RatioBand, Ratios, follow, summarize
 from ..finding import Claim, Evidence, Finding, Severity
 from ..layer_names import is_adapter, is_weight
 from ..thresholds import threshold
@@ -25,8 +25,9 @@ HIGH = kind(
     "optimization",
     "update/memory/step profile",
     meaning="Each step rewrites a large share of the weights: what was learned (or loaded) is lost in a few steps.",
-    detector="Norm of the update over norm of the weight, the median layer of a sample, in two samples in a row; "
-    "biases, layers that began at zero and sparse gradients are left out.",
+    detector="Norm of the update over norm of the weight, the median layer of a sample, in two samples in a row; or "
+    f"one layer alone, {APART:g} times the median, when the loss was thrown off as well. Biases, layers that began at "
+    "zero and sparse gradients are left out.",
     severity="warning; with the divergence that follows from it, as heavy as that.",
 )
 LOW = kind(
@@ -180,12 +181,15 @@ class UpdateRatioRule(Rule):
         if fresh:
             above = self._band.above()
             thrown_off = self._worst > THROWN_OFF * _began(self._start) if self._start else True
-            self._keep("high", above, "warning" if above or flat or thrown_off else "info")
+            alone = thrown_off and bool(self._start) and self._band.alone() is not None
+            self._keep(
+                "high", above or alone, "warning" if above or flat or thrown_off else "info", alone and not above
+            )
         low = self._band.below(self.context.last_x, self._rate, self._peak)
         if low or (fresh and samples[-1].median >= 2 * self._low):
             self._keep("low", low, "warning" if flat else "info")
 
-    def _keep(self, side: str, is_so: bool, severity: Severity) -> None:
+    def _keep(self, side: str, is_so: bool, severity: Severity, alone: bool = False) -> None:
         context, finding = self.context, self._findings.get(side)
         samples = list(self._band.samples)
         if not is_so:
@@ -205,7 +209,10 @@ class UpdateRatioRule(Rule):
             return
         adapters = self._low > context.value(LEVEL_LOW)
         known = HIGH if side == "high" else LOW
-        claim = _high_claim(samples, self._rate) if side == "high" else _low_claim(samples, self._rate, adapters)
+        if alone:
+            claim = _alone_claim(samples[-2:], _began(self._start), self._worst)
+        else:
+            claim = _high_claim(samples, self._rate) if side == "high" else _low_claim(samples, self._rate, adapters)
         self._findings[side] = context.open(
             known.name,
             claim,
@@ -306,6 +313,28 @@ def _high_claim(samples: list[Ratios], rate: float | None) -> Claim:
         "falls steadily would change it.",
         evidence=_samples_evidence(samples),
         open_questions=["Is the rate multiplied by the batch size or the number of ranks?"],
+    )  # fmt: skip
+
+
+def _alone_claim(samples: list[Ratios], began: float, worst: float) -> Claim:
+    """Of the one layer that all of these samples have as their highest."""
+    one = max(samples, key=lambda one: one.high[1])
+    name, share = one.high
+    return Claim(
+        symptom=f"one step moves {share:.0%} of {name} (step {one.x:,}), {share / one.median:.0f} times as much as of "
+        f"the median layer; the loss rose from {began:.3g} to {worst:.3g}",
+        hypothesis="The steps of this layer are far too large: a rate of its own that is too high (a factor for its "
+        "width that multiplies where it should divide, a group for a new head), or weights that begin far too small.",
+        fix=f"Print the rate of each parameter group, and lower that of {name}: try {0.02 / share:.1g} of it. Begin "
+        "anew, since the other layers have followed it.",
+        confidence="high that this layer alone takes such steps: measured on the weights. Medium that the loss rose "
+        "because of it: both in the same steps.",
+        evidence=[
+            *_samples_evidence(samples),
+            *(Evidence(f"{known:.2g} in {known_name} at step {at:,}", "update_ratio", at, known)
+              for at, (known_name, known) in ((first.x, first.high) for first in samples[:-1])),
+        ],
+        open_questions=["Which rate has its group, and which have the others?"],
     )  # fmt: skip
 
 
