@@ -94,8 +94,11 @@ class Context:
     def x_of(self, ordinal: int) -> int:
         """The axis position of a step by its ordinal: exact for the last thousand, else by the stride."""
         for first, x in reversed(self._recent):
-            if 0 <= ordinal - first < len(x):
-                return x[ordinal - first]
+            if first <= ordinal:
+                # Steps come in blocks: layers of the newest are mostly told of before these.
+                if ordinal - first < len(x):
+                    return x[ordinal - first]
+                break
         if self._recent:
             return max(0, self.last_x + (ordinal - self.last_ordinal) * self.stride)
         return ordinal

@@ -81,6 +81,8 @@ class Facts:
     """0: the first."""
     is_from_disk: bool = False
     """It lives, and is followed by its recording: no socket speaks."""
+    is_catching_up: bool = False
+    """What was recorded is read still: the newest step that is known is not that of the run."""
     is_reading: bool = False
     """Old steps are being read from the recording, for a view into them."""
 
@@ -137,7 +139,9 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
         right.append(Part(f"{'<' if ascii_only else '◂'} {count(facts.back)} to the tail", Ink.STRONG, 78))
     if facts.silent is not None and facts.silent > QUIET_SECONDS:
         right.append(Part(f"data {_age(facts.silent)} old", Ink.WARNING, 70))
-    if facts.is_reading:
+    if facts.is_catching_up:
+        right.append(Part(f"{'...' if ascii_only else '…'} reading", Ink.STRONG, 79))
+    elif facts.is_reading:
         right.append(Part(f"{'...' if ascii_only else '…'} reading old steps", Ink.STRONG, 65))
     elif facts.is_from_disk and (facts.silent is None or facts.silent <= QUIET_SECONDS):
         right.append(Part("from disk", Ink.DIM, 15))
@@ -147,7 +151,7 @@ def status_parts(facts: Facts, ascii_only: bool = False) -> tuple[Sequence[Part]
         right.append(Part(f"step {count(facts.step)}{total}", Ink.STRONG, 80))
     if facts.stuck:
         right.append(Part(facts.stuck, Ink.WARNING, 75))
-    elif facts.state in ("live", "growing") and facts.per_second:
+    elif facts.state in ("live", "growing") and facts.per_second and not facts.is_catching_up:
         right.append(Part(rate(facts.per_second), Ink.TEXT, 60))
         if facts.total and facts.step is not None and facts.total > facts.step:
             right.append(Part(f"ETA {duration((facts.total - facts.step) / facts.per_second)}", Ink.TEXT, 50))
@@ -209,6 +213,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         loss=loss.last_y if loss else None,
         replay=_replay(session.replay),
         is_reading=session.zoom.is_reading,
+        is_catching_up=session.path is not None and state != "reading" and not session.status.complete,
         is_from_disk=state == "live"
         and session.path is not None
         and session.status.complete

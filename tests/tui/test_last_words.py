@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+
+import pytest
 
 from ntstop.session import Session
 from ntstop.tui.app import NtstopApp
@@ -79,3 +82,21 @@ def test_before_there_is_evidence_a_recording_is_read_and_nothing_is_called_live
     line = draw_status(*status_parts(facts), 100).text()
     assert "READING" in line and "step 39" in line
     assert "LIVE" not in line and "/s" not in line
+
+
+@pytest.mark.parametrize(("is_complete", "says"), [(False, True), (True, False)])
+def test_while_what_was_recorded_is_read_the_step_is_not_shown_as_that_of_the_run(
+    is_complete: bool, says: bool
+) -> None:
+    writer = Writer()
+    writer.train(0, 40)
+    writer.close()
+    with Session(writer.folder.parent) as session:
+        assert session.wait_for_end(30)
+        session.stop()
+        session.status = replace(session.status, complete=is_complete)
+        with session.lock:
+            facts = facts_of(session, session.state.primary, StepView(first=0, last=39), None)
+    line = draw_status(*status_parts(facts), 100).text()
+    assert ("… reading" in line) == says and "step 39" in line
+    assert facts.state == "live" and ("/s" in line) != says, "a rate of an hour ago, and what it promises"
