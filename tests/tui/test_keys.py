@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,13 @@ from textual.binding import Binding, BindingsMap
 
 from ntstop.session import Session
 from ntstop.settings import SettingsError
-from ntstop.tui import bindings
+from ntstop.tui import bindings, widgets
 from ntstop.tui.app import NtstopApp
 from ntstop.tui.keymap import CONTEXTS, PLAIN_KEYS, _defaults, key_label, keymap_of
 from ntstop.tui.screens import SCREENS
 from ntstop.tui.screens.help import HelpScreen
 from ntstop.tui.widgets.layer_table import LayerTable
+from ntstop.tui.widgets.pane import Pane
 from tests.monitor.test_cli import NTSTOP, ntstop, recorded
 from tests.tmux import Terminal
 from tests.tui import feed
@@ -203,3 +206,23 @@ def test_on_the_command_line_a_mistake_is_said_before_the_screen_is_taken(tmp_pa
         terminal.wait_for("f9 quit")
         terminal.keys("F9")
         terminal.wait_for("exit code 0")
+
+
+def test_no_help_of_a_pane_names_a_key_that_somebody_may_have_moved() -> None:
+    """The keys stand below it, where they are now."""
+    files = sorted(Path(widgets.__path__[0]).glob("*.py"))
+    for file in files:
+        if file.stem != "__init__":
+            importlib.import_module(f"{widgets.__name__}.{file.stem}")
+    told = {pane.__name__: pane.HELP for pane in _all(Pane)}
+    assert len([text for text in told.values() if text]) > 12
+    named = re.compile(
+        r"\b(enter|esc(ape)?|tab|space|arrows?|home|page ?(up|down))\b|[↑↓←→]|\b\w (opens|puts|lays|there)\b"
+    )
+    assert {name: match[0] for name, text in told.items() if (match := named.search(text))} == {}
+
+
+def _all(kind: type[Pane]) -> Iterator[type[Pane]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _all(below)

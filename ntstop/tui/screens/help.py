@@ -33,7 +33,7 @@ MEANINGS = {
     "epoch": "an epoch ended",
     "resume": "training resumed from a checkpoint",
     "mark": "the job has marked it",
-    "note": "somebody has noted something, with m",
+    "note": "somebody has noted something",
     "sampling": "the probe looks at less from here on, or at more again",
     "warning": "a finding began that someone should look at today",
     "critical": "a finding began that needs someone now",

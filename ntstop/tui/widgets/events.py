@@ -123,8 +123,8 @@ class EventsPane(StepTable[Happened]):
 
     NAME = "events"
     HELP = (
-        "What happened once, and what viewers have noted; below, all that the chosen one says. enter puts the cursor "
-        "on its step, and with the cursor goes the choice; m there changes a note."
+        "What happened once, and what viewers have noted; below, all that the chosen one says. With the cursor goes "
+        "the choice; a note can be changed where the cursor stands on it."
     )
     COLUMNS = (
         Column("time", 8, keep=3),

@@ -30,7 +30,7 @@ class FindingTable(TablePane[Finding]):
     """One line a finding. The chosen one is the chosen one of all screens."""
 
     NAME = "findings"
-    HELP = "What is wrong, the weightiest first. OVER: it has resolved. ACK: acknowledged. enter opens the card."
+    HELP = "What is wrong, the weightiest first. OVER: it has resolved. ACK: acknowledged. What is chosen has a card."
     COLUMNS = (
         Column("", 6, keep=9, right=False),
         Column("kind", 22, keep=8, right=False),
