@@ -24,7 +24,7 @@ def fields(finding: Finding, how: Reproduction) -> list[tuple[str, list[str]]]:
     return [
         ("Symptom", [claim.symptom, *(line for _, line in followers(finding))]),
         ("Reproduction", how.lines()),
-        ("Failure mode", [f"{finding.failure_mode or 'none'}; look into {finding.area}"]),
+        ("Failure mode", [f"{finding.failure_mode or 'none'}; how it is judged: `ntstop explain {finding.kind}`"]),
         ("Hypothesis", [claim.hypothesis]),
         ("Evidence", [evidence_line(item) for item in claim.evidence] or ["none"]),
         ("Fix", [claim.fix]),

@@ -13,6 +13,9 @@ FailureMode = Literal["optimization", "generalization", "pipeline"]
 
 WEIGHT: dict[Severity, int] = {"critical": 2, "warning": 1, "info": 0}
 
+OF_NO_STEP = frozenset(("exited", "unreproducible"))
+"""Kinds that, where they are only noted, say nothing of a step of the training: they come after the notes that do."""
+
 MAX_SETTLED = 20
 """Resolved findings of severity info kept for one (kind, rank, where); a spiky run of a week stays readable."""
 
@@ -82,9 +85,10 @@ class Finding:
             self.severity = severity
 
 
-def weight(finding: Finding) -> tuple[int, bool, int, str]:
-    """Sort key: the weightiest first, then what is still open, then what came first."""
-    return (-WEIGHT[finding.severity], finding.status != "open", finding.first_step, finding.id)
+def weight(finding: Finding) -> tuple[int, bool, bool, int, str]:
+    """Sort key: the weightiest first, of those what is of a step, then what is still open, then what came first."""
+    is_of_no_step = finding.severity == "info" and finding.kind in OF_NO_STEP
+    return (-WEIGHT[finding.severity], is_of_no_step, finding.status != "open", finding.first_step, finding.id)
 
 
 class Book:

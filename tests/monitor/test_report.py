@@ -186,6 +186,7 @@ def test_a_card_on_the_screen_says_what_to_change_before_how_to_repeat_it() -> N
     finding = only(engine, "nonfinite-loss")
     how = reproduction_of(engine, finding)
     titles = [title for title, _ in card.fields_on_screen(finding, how)]
+    assert "`ntstop explain nonfinite-loss`" in dict(card.fields(finding, how))["Failure mode"][0]
     assert titles[:4] == ["Symptom", "Hypothesis", "Fix", "Evidence"] and titles[-1] == "Reproduction"
     assert dict(card.fields_on_screen(finding, how)) == dict(card.fields(finding, how))
 

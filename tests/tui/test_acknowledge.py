@@ -16,7 +16,7 @@ def test_an_acknowledged_row_says_so_in_a_word_and_with_its_note() -> None:
     silent = draw_findings([finding()], 0, 100, 1, notes={"1": ""}).text()
     assert "▲ ACK" in silent and " · " not in silent
     over = draw_findings([finding(status="resolved")], 0, 100, 1, notes={"1": "known"}).text()
-    assert "OVER" in over and "known" in over
+    assert "ENDED" in over and "known" in over
 
 
 async def write(screen: Screen, text: str) -> None:

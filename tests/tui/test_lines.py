@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntstop.diagnosis.finding import Claim, Finding
+from ntstop.diagnosis.finding import Claim, Finding, weight
 from ntstop.text import cell_width
 from ntstop.tui.facts import Facts, status_parts
 from ntstop.tui.raster.ink import Ink
@@ -39,6 +39,16 @@ def test_how_often_the_probe_looks_stands_beside_its_cost_where_there_is_room() 
     assert "probe 0.3%" in status(facts, 80) and "of step" not in status(facts, 80)
     assert "layers" not in status(facts, 80)
     assert "step 12,340" in status(facts, 80)
+
+
+def test_notes_that_are_of_no_step_come_after_those_that_are() -> None:
+    unseeded = finding(id="2", kind="unreproducible", severity="info", first_step=0)
+    spike = finding(id="3", kind="loss-spike", severity="info", first_step=500, status="resolved")
+    ended = finding(id="4", kind="exited", severity="info", first_step=900)
+    failed = finding(id="5", kind="exited", severity="critical", first_step=900)
+    order = sorted([unseeded, ended, spike, finding(), failed], key=weight)
+    assert [one.kind for one in order] == ["exited", "plateau", "loss-spike", "unreproducible", "exited"]
+    assert order[0].severity == "critical"
 
 
 def finding(**changes: object) -> Finding:
@@ -142,7 +152,7 @@ def test_a_finding_row_says_severity_in_words_since_when_and_what() -> None:
     text = draw_findings([finding(), finding(id="2", severity="critical", status="resolved")], 0, 100, 3).text()
     first, second, _ = text.split("\n")
     assert first.startswith("▸ ▲ WARN  plateau") and "since 9,900" in first and "moved 0.3 %" in first
-    assert "OVER" in second and "CRIT" not in second
+    assert "ENDED" in second and "CRIT" not in second
 
 
 def test_the_selected_finding_is_always_in_view() -> None:

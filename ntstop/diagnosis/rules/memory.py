@@ -56,6 +56,7 @@ MISSES: Final = 3
 _OOM = re.compile(
     r"out ?of ?memory|memoryerror|can.?t allocate memory|cannot allocate memory|bad_alloc|alloc_failed", re.I
 )
+FULL: Final = "; full in about "
 HOST, WORKERS = "host memory", "loader workers"
 FIXES = {
     HOST: "Look at what the loop keeps from step to step: `total += loss` keeps every graph (use loss.item() or "
@@ -189,7 +190,8 @@ class GrowthRule(Rule):
     def _end(self, where: str, how: str) -> None:
         finding = self._findings.pop(where, None)
         if finding is not None:
-            finding.claim.symptom += f"; {how}"
+            # What it would come to is no more to be expected.
+            finding.claim.symptom = f"{finding.claim.symptom.partition(FULL)[0]}; {how}"
             finding.resolve(self.context.last_x, "info")
             self.context.book.changed()
 
@@ -209,7 +211,7 @@ def _severity(where: str, drift: Drift, room: float | None) -> Severity:
 def _claim(where: str, drift: Drift, room: float | None) -> Claim:
     steps = max(1, drift.last_x - drift.first_x)
     left = _left(drift, room)
-    until = f"; full in about {seconds(left)}" if left is not None else ""
+    until = f"{FULL}{seconds(left)}" if left is not None else ""
     per_step = drift.slope * drift.seconds / steps
     gpu = where.startswith("GPU")
     series = "allocated" if gpu else "children_private" if where == WORKERS else "process_rss"

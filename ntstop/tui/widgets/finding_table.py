@@ -30,9 +30,9 @@ class FindingTable(TablePane[Finding]):
     """One line a finding. The chosen one is the chosen one of all screens."""
 
     NAME = "findings"
-    HELP = "What is wrong, the weightiest first. OVER: it has resolved. ACK: acknowledged. What is chosen has a card."
+    HELP = "What is wrong, the weightiest first. ENDED: it is so no more. ACK: acknowledged. What is chosen has a card."
     COLUMNS = (
-        Column("", 6, keep=9, right=False),
+        Column("", 7, keep=9, right=False),
         Column("kind", 22, keep=8, right=False),
         Column("rank", 4, keep=2),
         Column("since", 9, keep=7),

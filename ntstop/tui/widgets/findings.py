@@ -104,7 +104,7 @@ def said(finding: Finding, notes: Mapping[str, str]) -> str:
 
 def standing(finding: Finding, notes: Mapping[str, str]) -> str:
     """The word of a finding that asks for nothing any more, else ""."""
-    return "OVER" if finding.status == "resolved" else "ACK" if finding.id in notes else ""
+    return "ENDED" if finding.status == "resolved" else "ACK" if finding.id in notes else ""
 
 
 def _draw_severity(
@@ -160,7 +160,7 @@ class FindingsPane(Pane):
 
     NAME = "findings"
     HELP = (
-        "What is wrong, the weightiest first. OVER: it has resolved. ACK: acknowledged. What is chosen has a card with "
+        "What is wrong, the weightiest first. ENDED: it is so no more. ACK: acknowledged. What is chosen has a card with "
         "the evidence."
     )
     BINDINGS: ClassVar = bindings.FINDINGS
