@@ -131,6 +131,69 @@ def test_a_loader_that_was_quick_beside_the_same_others_is_slow_by_itself() -> N
     assert finding.severity == "warning" and "hold its cores" not in finding.claim.hypothesis
 
 
+def in_turn(step: int, period: int = 4, late: int = 2, wait: float = 0.2) -> dict[str, float]:
+    """Each `period`-th step waits, one time in eight not; the others hardly ever."""
+    slow = step % period == late and wobble(step // period) < 0.75
+    return usual(step, wait if slow or step % 61 == 0 else 0.004)
+
+
+def crowded(script: Script, workers: int | None) -> Engine:
+    of = msgspec.structs.replace(manifest(), hardware={"cores": "2"}, workers=workers)
+    return diagnose([hello(of=of), *script.records[1:]])
+
+
+def others(step: int, t: float) -> list[wire.Record]:
+    return [wire.Host(t=t, process_cpu=0.1, children_cpu=0.2, host_cpu=2.0, cores=2)]
+
+
+def test_one_slow_worker_of_four_is_told_by_the_turn_of_its_batches_also_on_a_crowded_host() -> None:
+    finding = only(crowded(timed(in_turn, 700, between=others), 4), "input-bound")
+    assert finding.severity == "warning"
+    assert re.search(r"each 4th step waits (19|20)\d ms, the others 4 ms", finding.symptom), finding.symptom
+    assert finding.claim.hypothesis.startswith("One of the 4 workers is slower than the others")
+    assert any("of worker 2 of 0 to 3" in item.text and item.basis == "estimated" for item in finding.evidence)
+
+
+def test_turns_are_counted_anew_in_each_pass_over_the_data() -> None:
+    script = timed(lambda step: in_turn(step % 150), 600, workers=4)
+    records = [
+        msgspec.structs.replace(
+            record, epoch=wire.pack("i4", [(record.ordinal + index) // 150 for index in range(record.count)])
+        )
+        if isinstance(record, wire.Steps)
+        else record
+        for record in script.records
+    ]
+    finding = only(diagnose(records), "input-bound")
+    assert any("of worker 2 of 0 to 3" in item.text for item in finding.evidence), finding.symptom
+
+
+def test_equal_workers_that_deliver_together_are_not_laid_to_one_of_them() -> None:
+    script = timed(lambda step: in_turn(step, late=0), 700, between=others)
+    quiet = only(
+        diagnose([hello(of=msgspec.structs.replace(manifest(), workers=4)), *script.records[1:]]), "input-bound"
+    )
+    assert "equally slow" in quiet.claim.hypothesis and "each 4th step" in quiet.symptom
+    assert "hold its cores" in only(crowded(script, 4), "input-bound").claim.hypothesis
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_period_that_is_not_the_workers_is_laid_to_what_comes_once_in_so_many_batches(workers: int) -> None:
+    script = timed(lambda step: in_turn(step, period=10, late=7, wait=0.9), 700, between=others)
+    finding = only(crowded(script, workers), "input-bound")
+    assert finding.severity == "warning" and "once in 10 batches" in finding.claim.hypothesis
+
+
+def test_waits_without_a_period_have_none() -> None:
+    script = timed(lambda step: usual(step, 0.2 if wobble(step * step) > 0.5 else 0.004), 700, workers=4)
+    assert "each" not in only(diagnose(script.records), "input-bound").symptom
+
+
+def test_a_first_window_that_is_nearly_as_slow_is_no_time_before() -> None:
+    finding = only(diagnose(timed(lambda step: usual(step, 0.03 if step < 9 else 0.08), 300).records), "input-bound")
+    assert "from the first steps on" in finding.symptom and finding.first_step < 9
+
+
 def test_a_phase_of_the_jobs_own_names_the_copies() -> None:
     script = timed(lambda step: {**usual(step), "h2d": 0.05}, 200)
     assert only(diagnose(script.records), "transfer-bound").where == "transfer"
@@ -256,9 +319,29 @@ def test_workers_that_grow_are_told_apart_from_the_process() -> None:
     def host(step: int, t: float) -> list[wire.Record]:
         return [wire.Host(t=t, process_rss=10**9, children=4, children_private=int(2e9 + step * 4e6))]
 
-    finding = only(diagnose(timed(usual, 600, workers=4, between=host).records), "memory-growth")
+    finding = only(diagnose(timed(usual, 1400, workers=4, between=host).records), "memory-growth")
     assert finding.where == "loader workers" and "arrays" in finding.claim.fix
     assert any("is not known" in item.text and item.basis == "unchecked" for item in finding.evidence)
+
+
+def test_workers_that_fill_up_until_torch_lets_go_of_what_they_have_sent_are_no_leak() -> None:
+    def host(step: int, t: float) -> list[wire.Record]:
+        own = int(7e7 + 2e6 * min(step, 300))
+        return [wire.Host(t=t, process_rss=10**9, children=4, children_private=own, children_rss=own + 10**9)]
+
+    assert kinds(diagnose(timed(usual, 1400, workers=4, between=host).records)) == []
+
+
+def test_pages_that_workers_copy_are_told_from_memory_that_is_new() -> None:
+    def told(fresh: bool) -> list[str]:
+        def host(step: int, t: float) -> list[wire.Record]:
+            own = int(2e7 + 2e6 * min(step, 250))
+            whole = own + 10**9 if fresh else 13 * 10**8
+            return [wire.Host(t=t, process_rss=10**9, children=2, children_private=own, children_rss=whole)]
+
+        return kinds(diagnose(timed(usual, 600, workers=2, between=host).records))
+
+    assert (told(False), told(True)) == (["memory-growth"], [])
 
 
 def test_host_that_is_nearly_full_is_a_risk_and_a_kill_in_it_is_out_of_memory() -> None:

@@ -46,9 +46,13 @@ SHARE = threshold(
 SETTLE_STEPS: Final = 32
 SETTLE_SECONDS: Final = 3.0
 """Buffers, caches and optimizer state fill in the first steps."""
+SENT: Final = 128
+"""Batches after which a worker's memory has its size: torch keeps what a worker has sent until there are more than 128
+tensors of it (`SharedCache.limit` in torch.multiprocessing.reductions), and then lets go of what is dead."""
 COPIED: Final = 4.0
 COPIED_SHARE: Final = 0.25
-"""Workers that have copied 256 MB and a quarter of what they were forked with: batches in a queue take less."""
+"""Workers that have copied 256 MB and a quarter of what they were forked with: batches in a queue take less. What is
+new in them makes them larger, what is copied only less shared."""
 DAY: Final = 86_400.0
 SOON: Final = 600.0
 MISSES: Final = 3
@@ -92,14 +96,16 @@ class GrowthRule(Rule):
         self._steps = 0
         """Steps of this attempt."""
         self._children = 0
-        self._forked: tuple[float, int, int] | None = None
-        """When and where the workers' own bytes were read first, and how many they were."""
+        self._came = 0
+        """Steps of this attempt before the workers came."""
+        self._forked: tuple[float, int, int, int] | None = None
+        """When and where the workers' own bytes were read first, how many they were, and with the shared ones."""
         self._totals: dict[int, int] = {}
 
     def resumed(self) -> None:
         for drift in self._drifts.values():
             drift.clear()
-        self._began, self._steps = None, 0
+        self._began, self._steps, self._came = None, 0, 0
         for where in list(self._findings):
             self._end(where, "a new attempt took over")
 
@@ -112,8 +118,8 @@ class GrowthRule(Rule):
 
     def host(self, host: wire.Host) -> None:
         if self._forked is None and host.children_private is not None:
-            self._forked = (host.t, self.context.last_x, host.children_private)
-            self._children = host.children or 0
+            self._forked = self._as_forked(host)
+            self._children, self._came = host.children or 0, self._steps
         if not self._settled(host.t):
             return
         full = host.memory_total
@@ -123,21 +129,27 @@ class GrowthRule(Rule):
         if host.children is None or host.children != self._children:
             # Workers that come and go change the sum without any of them growing.
             self._drifts.pop(WORKERS, None)
-            private = host.children_private
-            self._forked = None if private is None else (host.t, self.context.last_x, private)
+            self._forked = self._as_forked(host)
             self._end(WORKERS, "workers came or went")
-            self._children = host.children or 0
+            self._children, self._came = host.children or 0, self._steps
         elif host.children and host.children_private is not None:
-            self._look(WORKERS, host.t, host.children_private, room)
+            if self._steps - self._came >= SENT * host.children:
+                self._look(WORKERS, host.t, host.children_private, room)
             self._copied(host.t, host.children_private, host.children_rss, room)
+
+    def _as_forked(self, host: wire.Host) -> tuple[float, int, int, int] | None:
+        if host.children_private is None:
+            return None
+        return host.t, self.context.last_x, host.children_private, host.children_rss or host.children_private
 
     def _copied(self, t: float, private: int, resident: int | None, room: float | None) -> None:
         """What forked workers shared at first and have copied since: at most all of it, so it need not go on."""
         if self._forked is None:
             return
-        x, (began, first_x, first) = self.context.last_x, self._forked
+        x, (began, first_x, first, whole) = self.context.last_x, self._forked
         grown = private - first
-        if WORKERS in self._findings or not resident or grown < max(COPIED * self._least, COPIED_SHARE * resident):
+        copied = grown - max(0, (resident or 0) - whole)
+        if WORKERS in self._findings or not resident or copied < max(COPIED * self._least, COPIED_SHARE * resident):
             return
         span = t - began
         slope = grown / span

@@ -12,11 +12,14 @@ from ntstop_probe import wire
 from ..catalogue import Area, kind
 from ..context import Context, StepBlock
 from ..crowd import Crowd
-from ..detectors.pace import Pace, joined
+from ..detectors.pace import Pace
+from ..detectors.shares import ShareWatch
+from ..detectors.turns import Turns, TurnWatch
 from ..evidence import seconds
 from ..finding import Claim, Evidence, Finding, Severity
 from ..input_claims import CROWD_CAUSE, CROWD_FIX, input_cause, input_fix, slower_loading, worker_basis, worker_text
 from ..thresholds import threshold
+from ..turn_claims import by_itself, turn_cause, turn_evidence, turn_fix, turn_words
 from .base import Rule, rule
 
 AREA: Final[Area] = "performance"
@@ -26,9 +29,10 @@ INPUT_BOUND = kind(
     AREA,
     meaning="The training waits for its next batch: the loader, not the model, sets the pace.",
     detector="The share of the step, evaluations and checkpoints left out, that passes in next() of the loader, in "
-    "windows of steps; without a loader it is not known and not said.",
+    "windows of steps; without a loader it is not known and not said. Waits that come with a period, such as that of "
+    "the loader's workers, are told with it.",
     severity="warning; info where a fetch is so short that it is Python's own time, the GPU is busy all the same, or "
-    "other processes hold the host's cores.",
+    "other processes hold the host's cores, unless the waits come with a period that these do not explain.",
 )
 TRANSFER_BOUND = kind(
     "transfer-bound",
@@ -87,12 +91,6 @@ SECONDS = threshold(
     "shorter lulls are not.",
     source="60 readings, one a second: the median's error is under a few percent",
 )
-WINDOWS: Final = 4
-"""Windows in a row that must lie over the share, or under two thirds of it to be done."""
-LASTS: Final = 1.0
-"""Seconds that these windows last together at least."""
-UPDATE: Final = 32
-"""Windows between two updates of a card that stays open."""
 LEAP: Final = 3.0
 """Times its share of the step that a loader must take to be slow by itself beside others that were there before."""
 COPIES: Final = frozenset({"transfer", "h2d", "to_device", "copy"})
@@ -100,43 +98,6 @@ SATURATED: Final = 90.0
 """Percent of utilization at which the GPU does not wait for anything."""
 SHORT_STEP: Final = 0.005
 """Seconds: at 5 ms a step, a few hundred launches are the step."""
-
-
-class ShareWatch:
-    """Whether a share of the step stays over a limit, with what it was before."""
-
-    def __init__(self, limit: float) -> None:
-        self._limit = limit
-        self._quiet: deque[Pace] = deque(maxlen=UPDATE)
-        self._streak: list[Pace] = []
-        self._under = 0
-        self.open = False
-
-    def add(self, pace: Pace, share: float) -> tuple[Pace | None, Pace] | None:
-        """(before, since) while it is over the limit; since is brought up to date now and then."""
-        if not self.open:
-            if share < self._limit:
-                self._quiet.extend((*self._streak, pace))
-                self._streak.clear()
-                return None
-            self._streak.append(pace)
-            if len(self._streak) < WINDOWS or sum(pace.total for pace in self._streak) < LASTS:
-                return None
-            self.open, self._under = True, 0
-            return self._told()
-        self._under = self._under + 1 if share < self._limit * 2 / 3 else 0
-        if self._under >= WINDOWS:
-            self.open = False
-            self._streak.clear()
-            return None
-        self._streak.append(pace)
-        if len(self._streak) < 2 * UPDATE:
-            return None
-        self._streak = [joined(self._streak[:UPDATE]), *self._streak[UPDATE:]]
-        return self._told() if len(self._streak) > UPDATE else None
-
-    def _told(self) -> tuple[Pace | None, Pace]:
-        return joined(self._quiet) if self._quiet else None, joined(self._streak)
 
 
 @rule
@@ -150,6 +111,10 @@ class InputRule(Rule):
         self._findings: dict[str, Finding] = {}
         self._host: wire.Host | None = None
         self._crowd = Crowd()
+        self._turns = TurnWatch()
+        self._late: Turns | None = None
+        self._timed, self._look = 0, 0
+        """Timed steps so far, and how many there must be for another look at the turns."""
         self._busy: dict[int, deque[float]] = {}
         self._needed = int(context.value(SECONDS))
         self._last: Pace | None = None
@@ -157,6 +122,8 @@ class InputRule(Rule):
 
     def resumed(self) -> None:
         self.context.windows.clear()
+        self._turns.clear()
+        self._late, self._timed, self._look = None, 0, 0
         self._busy.clear()
 
     def host(self, host: wire.Host) -> None:
@@ -164,8 +131,10 @@ class InputRule(Rule):
         self._crowd.add(self.context.last_x, host)
 
     def steps(self, block: StepBlock) -> None:
+        self._turns.add(block)
         for pace in self.context.paces(block):
             self._last = pace
+            self._timed += pace.count
             if "data" in pace.phases:
                 self._judge("input-bound", self._input, pace, pace.share("data"))
             copied = sum(pace.share(name) for name in COPIES & pace.phases.keys())
@@ -175,6 +144,8 @@ class InputRule(Rule):
     def _judge(self, name: str, watch: ShareWatch, pace: Pace, share: float) -> None:
         was = watch.open
         told = watch.add(pace, share)
+        if name == "input-bound" and watch.open and self._late_turns(pace, due=told is not None):
+            told = watch.told()
         finding = self._findings.get(name)
         if told is not None:
             before, since = told
@@ -193,6 +164,15 @@ class InputRule(Rule):
                 self.context.book.changed()
         elif was and not watch.open and finding is not None:
             self._end(name, f"back to {share:.0%} of the step by step {pace.x1:,}", pace.x1)
+
+    def _late_turns(self, pace: Pace, *, due: bool) -> bool:
+        """Look for late turns, when that is `due` or at twice the steps; whether they say something new."""
+        if not due and self._timed < self._look:
+            return False
+        self._look = 2 * self._timed
+        was, self._late = self._late, self._turns.at(pace.x1, self._workers())
+        workers = self._workers()
+        return self._late is not None and (was is None or by_itself(was, workers) != by_itself(self._late, workers))
 
     def _open(self, name: str, claim: Claim, severity: Severity, where: str, since: Pace) -> Finding:
         return self.context.open(
@@ -218,7 +198,9 @@ class InputRule(Rule):
         return "info" if short or self._saturated() or crowd is not None else "warning"
 
     def _crowded(self, before: Pace | None, since: Pace) -> Evidence | None:
-        """Others may have slowed the loader down, unless it was quick beside the same others."""
+        """Others may have slowed the loader down, unless it was quick beside the same others, or is late in turn."""
+        if by_itself(self._late, self._workers()):
+            return None
         leapt = before is not None and before.share("data") * LEAP < since.share("data")
         return self._crowd.since(since.x0, since.x1, self.context.hello, lasting=not leapt)
 
@@ -228,7 +210,8 @@ class InputRule(Rule):
     def _input_claim(self, before: Pace | None, since: Pace, crowd: Evidence | None) -> Claim:
         share, fetch = since.share("data"), since.phases["data"]
         was = f", {before.share('data'):.0%} before step {since.x0:,}" if before else ", from the first steps on"
-        host, workers = self._host, self._workers()
+        host, workers, late = self._host, self._workers(), self._late
+        turns = "" if late is None else f"{':' if before is None else ';'} {turn_words(late)}"
         evidence = [
             Evidence(
                 f"before: {before.share('data'):.0%} of {seconds(before.mean)} a step (steps {before.x0:,} to "
@@ -256,6 +239,7 @@ class InputRule(Rule):
                 "times",
                 "estimated",
             ),
+            *([] if late is None else turn_evidence(late, workers)),
             Evidence(worker_text(workers), "manifest", since.x1, workers, "workers", worker_basis(workers)),
         ]
         if host is not None and workers and host.children_cpu is not None:
@@ -266,11 +250,17 @@ class InputRule(Rule):
             evidence.append(Evidence(text, "process_cpu", since.x1, host.process_cpu, "cores"))
         if crowd is not None:
             evidence.append(crowd)
-        slower = slower_loading(workers, before.phases.get("data") if before else None, fetch, since.x0)
+        if crowd is not None:
+            cause, fix = CROWD_CAUSE, CROWD_FIX
+        elif late is not None:
+            cause, fix = turn_cause(late, workers), turn_fix(late, workers)
+        else:
+            cause, fix = input_cause(workers, host), input_fix(workers, host)
+            cause += slower_loading(workers, before.phases.get("data") if before else None, fetch, since.x0)
         return Claim(
-            symptom=f"the loader takes {share:.0%} of the step{was}",
-            hypothesis=input_cause(workers, host) + slower if crowd is None else CROWD_CAUSE,
-            fix=input_fix(workers, host) if crowd is None else CROWD_FIX,
+            symptom=f"the loader takes {share:.0%} of the step{was}{turns}",
+            hypothesis=cause,
+            fix=fix,
             confidence=(
                 "high that it waits in next(): timed there, over several windows of steps. Medium on the cause: a run "
                 "on random tensors of the same shape would tell."
