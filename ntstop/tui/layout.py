@@ -16,6 +16,8 @@ def layout_classes(width: int, height: int) -> dict[str, bool]:
         "-no-layers": height < (26 if is_wide else 44),
         "-no-host": height < (22 if is_wide else 34),
         "-no-phases": height < (10 if is_wide else 18),
+        # Too low for a chart of them: their shares alone.
+        "-shares-only": not is_wide and height < 21,
         "-short": height < 30,
     }
 
