@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from .detectors.badlayers import BadLayers
 from .detectors.nonfinite import Episode, describe
 from .evidence import trajectory
 from .finding import Claim, Evidence, Finding
 from .layer_names import listed
+
+EDGES: Final = (
+    "an operation whose derivative is infinite at the edge of its domain (a root or a norm at 0, log or a division at "
+    "0, acos or asin at -1 and 1, a power below 1 at 0)"
+)
 
 
 @dataclass(slots=True)
@@ -25,6 +31,10 @@ class Surroundings:
     """Step and path of the last checkpoint before it."""
     zero_gradient: bool = False
     """The gradient of the same step is exactly 0 in every layer."""
+    clipped: bool = False
+    """The job clips its gradients by their norm."""
+    before: Evidence | None = None
+    """What the gradients of the layers were in the last sample before it."""
     from_log: bool = False
     """The numbers are those of another tool's log."""
 
@@ -142,9 +152,10 @@ def grad_claim(
     x: int, value: float | None, before: list[tuple[int, float]], bad: BadLayers | None, around: Surroundings
 ) -> Claim:
     """A gradient that is not finite under a finite loss; `value` None: the layers show it, no norm was read."""
-    named, evidence = "", list[Evidence]()
+    named, evidence, spread = "", list[Evidence](), ""
     if bad is not None:
-        named, evidence = f", first in {bad.names[0]}", [bad.evidence()]
+        named = f" in all {bad.of} layers" if bad.everywhere else f", first in {bad.names[0]}"
+        evidence, spread = [bad.evidence()], _spread(bad.names[-1], around) if bad.everywhere else ""
         border = bad.border()
         evidence += [] if border is None else [border]
     if value is not None:
@@ -153,14 +164,15 @@ def grad_claim(
     return Claim(
         symptom=f"gradient {what} at step {x:,}{named}, while the loss was finite",
         hypothesis=(
-            "The backward pass made it: the gradient of a root or a norm at 0, a logarithm or a division at zero, an "
-            "overflow in half precision, or a custom backward. The optimizer writes it into the weights, and the next "
-            "losses are NaN." + around.range_or_precision()
+            f"The backward pass made it: {EDGES}, an overflow in half precision, or a custom backward. The optimizer "
+            f"writes it into the weights, and the next losses are NaN.{spread}" + around.range_or_precision()
         ),
         fix=_grad_fix(x),
         confidence="high: measured before the optimizer step. Low on the operation: anomaly detection would name it.",
-        evidence=[*evidence, *around.evidence(x)],
-        open_questions=["Is clipping on? A NaN norm makes the clip coefficient NaN, and with it every weight."],
+        evidence=[*evidence, *_before(around), *around.evidence(x)],
+        open_questions=[_edge_question(x)]
+        if around.clipped
+        else ["Is clipping on? A NaN norm makes the clip coefficient NaN, and with it every weight."],
     )
 
 
@@ -168,12 +180,12 @@ def written_claim(x: int, loss: tuple[int, float] | None, bad: BadLayers, around
     """A gradient that nobody read: the loss of its step `x` was finite, and the weights are not since."""
     last = [] if loss is None else [Evidence(f"loss {loss[1]:.4g} at step {loss[0]:,}: finite", "loss", *loss)]
     few = len(bad.poisoned) < bad.of
-    place = bad.poisoned[0] if few else "the weights"
+    place = bad.poisoned[0] if few else f"the weights of all {bad.of} layers" if bad.of > 1 else "the weights"
     return Claim(
         symptom=f"step {x:,} wrote a nonfinite gradient into {place}, while its loss was finite",
         hypothesis=(
-            "The backward pass made it: the gradient of a root or a norm at 0 (norm(0), sqrt(0)), a logarithm or a "
-            "division at zero, or an overflow in half precision."
+            f"The backward pass made it: {EDGES}, or an overflow in half precision."
+            + (_spread(bad.poisoned[-1], around) if bad.poisoned_everywhere else "")
             + around.range_or_precision()
             + (f" Or something else than the optimizer wrote to {listed(bad.poisoned)}." if few else "")
         ),
@@ -191,15 +203,40 @@ def written_claim(x: int, loss: tuple[int, float] | None, bad: BadLayers, around
                 "layers",
             ),
             Evidence(f"so the gradient of step {x:,} was nonfinite", "grad_norm", x, None, basis="estimated"),
+            *_before(around),
             *around.evidence(x),
         ],
-        open_questions=[f"Does the batch of step {x:,} hold a sample of nothing but zeros, or of length zero?"],
+        open_questions=[_edge_question(x)],
+    )
+
+
+def _spread(last: str, around: Surroundings) -> str:
+    """What all layers at once say, and what not; `last`: the last one of the model."""
+    if around.clipped:
+        return (
+            " Clipping spread it: one NaN makes the norm NaN, and with it what every gradient is multiplied by. So all "
+            "layers are hit, whichever it began in; the order of their names says nothing."
+        )
+    return (
+        f" All layers at once: backward begins at the loss, so it was made behind the last of them ({last}, in the "
+        "order of the model), in the loss or what leads to it; unless something has scaled all gradients by their norm."
+    )
+
+
+def _before(around: Surroundings) -> list[Evidence]:
+    return [] if around.before is None else [around.before]
+
+
+def _edge_question(x: int) -> str:
+    return (
+        f"Does the batch of step {x:,} hold a sample of nothing but zeros or of length zero, or vectors that are "
+        "exactly parallel (a cosine of 1)?"
     )
 
 
 def _grad_fix(x: int) -> str:
     return (
         "Skip the optimizer step when the gradient norm is not finite, then find the operation with "
-        f"torch.autograd.set_detect_anomaly(True) on the batch of step {x:,}; add an epsilon there (sqrt(x + 1e-12)), "
-        "or run it in float32."
+        f"torch.autograd.set_detect_anomaly(True) on the batch of step {x:,}; keep its input off the edge "
+        "(sqrt(x + 1e-12), x.clamp(-1 + 1e-6, 1 - 1e-6)), or run it in float32."
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ntstop.diagnosis.evidence import point
+from ntstop.diagnosis.finding import Finding
 
 from .records import NAMES, Script, descent, diagnose, hello, kinds, layers, only, schema, weighty
 
@@ -86,6 +88,44 @@ def test_weights_that_are_nonfinite_before_their_update_name_the_layer_that_was_
     assert (finding.where, finding.first_step, kinds(engine)[0]) == (NAMES[2], 119, "nonfinite-grad")
     assert f"into {NAMES[2]}, while" in finding.symptom
     assert any("weights nonfinite in 1 of 4 layers before the update of step 120" in i.text for i in finding.evidence)
+
+
+def all_written(clip: float | None, norms: Sequence[Sequence[float]] = ()) -> Finding:
+    """The weights of all layers are nonfinite before the update of step 120; `norms` were sampled before."""
+    script = start()
+    for row in norms:
+        script.steps(descent(200)[:10], clip=clip).add(layers(script.ordinal - 1, script.t, grad_norm=row))
+    script.steps(descent(200)[: 120 - script.ordinal], clip=clip)
+    script.add(layers(120, script.t, grad_nonfinite=[1] * 4, grad_norm=[NAN] * 4, param_norm=[NAN] * 4))
+    return only(diagnose(script.steps([NAN] * 20).records), "nonfinite-grad")
+
+
+def test_a_gradient_that_clipping_has_spread_over_all_layers_is_laid_to_none() -> None:
+    finding = all_written(0.5)
+    (loss,) = finding.explained
+    assert finding.where == "grad_norm" and "weights of all 4 layers" in finding.symptom
+    assert "Clipping spread it" in finding.claim.hypothesis and "acos" in finding.claim.hypothesis
+    assert "first layer" not in loss.symptom and not any(name in finding.claim.hypothesis for name in NAMES)
+
+
+def test_without_clipping_all_layers_at_once_say_that_it_was_made_behind_the_last() -> None:
+    hypothesis = all_written(None).claim.hypothesis
+    assert f"behind the last of them ({NAMES[-1]}," in hypothesis and "Clipping" not in hypothesis
+    script = start().steps(descent(200)[:60])
+    script.add(layers(60, script.t, grad_norm=bad_from(0), grad_nonfinite=[1] * 4))
+    finding = only(diagnose(script.steps(descent(200)[60:90]).records), "nonfinite-grad")
+    assert finding.where == "grad_norm" and "in all 4 layers" in finding.symptom
+    assert f"behind the last of them ({NAMES[-1]}," in finding.claim.hypothesis
+
+
+def test_the_last_sample_before_it_says_which_gradients_had_grown() -> None:
+    def told(*norms: Sequence[float]) -> str:
+        return next(item.text for item in all_written(0.5, norms).evidence if "last sample before" in item.text)
+
+    calm = [1.0, 1.1, 0.9, 1.0]
+    assert told(calm).endswith("step 9")
+    assert "step 39, none over 10 times its level" in told(calm, calm, calm, calm)
+    assert f"had grown in {NAMES[2]} to 30 times its level" in told(calm, calm, calm, [1.0, 1.1, 27.0, 1.0])
 
 
 def test_layers_that_come_after_their_step_name_it_too() -> None:

@@ -27,10 +27,21 @@ class BadLayers:
     poisoned: list[str]
     """Layers whose weights were not finite before this step's update."""
 
+    @property
+    def everywhere(self) -> bool:
+        """Every one of several layers: which stands first is then the order of the model, and no cause."""
+        return len(self.names) == self.of > 1
+
+    @property
+    def poisoned_everywhere(self) -> bool:
+        """The same of the weights."""
+        return len(self.poisoned) == self.of > 1
+
     def evidence(self) -> Evidence:
         """Which layers, and which one stands first."""
+        named = "" if self.everywhere else f": {listed(self.names)}"
         return Evidence(
-            f"nonfinite {self.what} in {len(self.names)} of {self.of} layers at step {self.x:,}: {listed(self.names)}",
+            f"nonfinite {self.what} in {len(self.names)} of {self.of} layers at step {self.x:,}{named}",
             "grad_nonfinite" if self.what == "gradient" else "param_norm",
             self.x,
             float(len(self.names)),

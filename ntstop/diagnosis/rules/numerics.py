@@ -14,6 +14,7 @@ from .. import nonfinite_claims as claims
 from ..catalogue import kind
 from ..context import Context, LayerSample, StepBlock
 from ..detectors.badlayers import BadLayers, bad_layers, nonfinite, nothing_but_zeros
+from ..detectors.foregoing import Foregoing
 from ..detectors.nonfinite import CALM, CONTEXT, Episode, NonfiniteDetector
 from ..evidence import point
 from ..finding import Claim, Finding
@@ -66,6 +67,7 @@ class NonfiniteRule(Rule):
         self._epoch: tuple[int, int] | None = None
         """The present epoch, and the ordinal of its first step."""
         self._checkpoint: tuple[int, str] | None = None
+        self._clipped = False
         self._reset()
 
     def _reset(self) -> None:
@@ -78,6 +80,7 @@ class NonfiniteRule(Rule):
         self._bad: BadLayers | None = None
         """The first bad sample that no finding has used yet."""
         self._looks: deque[_Look] = deque(maxlen=LOOKS)
+        self._foregoing = Foregoing()
         self._first_layer = ""
         self._arounds: dict[str, claims.Surroundings] = {}
 
@@ -90,6 +93,7 @@ class NonfiniteRule(Rule):
         bad = bad_layers(sample.ordinal, sample.x, sample.schema.names, sample.columns)
         self._looks.append(_Look(sample.ordinal, bad, nothing_but_zeros(sample.columns)))
         if bad is None:
+            self._foregoing.add(sample.ordinal, sample.x, sample.schema.names, sample.columns.get("grad_norm"))
             return
         finding = next(iter(self._loss_findings.values()), None) or self._grad_finding
         if finding is not None:
@@ -102,6 +106,7 @@ class NonfiniteRule(Rule):
 
     def steps(self, block: StepBlock) -> None:
         self._scaled = self._scaled or block.scaled
+        self._clipped = self._clipped or block.clip is not None
         self._follow(block)
         # The gradient first: of one block, it may be the cause of a loss some steps later.
         self._gradient(block, _first_nonfinite(block))
@@ -134,6 +139,8 @@ class NonfiniteRule(Rule):
             batch=(epoch[0], ordinal - epoch[1]) if epoch is not None and ordinal >= epoch[1] else None,
             checkpoint=self._checkpoint,
             zero_gradient=any(look.ordinal == ordinal and look.zeros for look in self._looks),
+            clipped=self._clipped,
+            before=self._foregoing.evidence(ordinal),
             from_log=self.context.is_log,
         )
 
@@ -262,7 +269,8 @@ class NonfiniteRule(Rule):
         """`value` None: the layers show it, the norm was not measured."""
         bad = self._bad if self._bad is not None and self._bad.x <= first_x else None
         claim = claims.grad_claim(first_x, value, before, bad, self._around(ordinal))
-        self._grad_finding = self._open("nonfinite-grad", claim, bad.names[0] if bad else "grad_norm", first_x)
+        where = bad.names[0] if bad is not None and not bad.everywhere else "grad_norm"
+        self._grad_finding = self._open("nonfinite-grad", claim, where, first_x)
 
     def _name_layers(self, finding: Finding, bad: BadLayers) -> None:
         """Say which layer was first; the earliest sample is the one that tells."""
@@ -273,10 +281,19 @@ class NonfiniteRule(Rule):
         if bad.x > finding.first_step:
             finding.evidence[-1].text += f" ({bad.x - finding.first_step:,} steps after the first nonfinite number)"
         elif finding.kind == "nonfinite-loss":
-            self._first_layer = f"; first layer {(bad.poisoned or bad.names)[0]}"
+            self._first_layer = _where(bad)
             head, separator, rest = finding.claim.symptom.partition("; ")
             finding.claim.symptom = head + self._first_layer + separator + rest
         self.context.book.changed()
+
+
+def _where(bad: BadLayers) -> str:
+    """The layer of a loss that broke, as its symptom has it: none where all were hit."""
+    if bad.poisoned:
+        return (
+            f"; weights of all {bad.of} layers hit" if bad.poisoned_everywhere else f"; first layer {bad.poisoned[0]}"
+        )
+    return f"; gradients of all {bad.of} layers hit" if bad.everywhere else f"; first layer {bad.names[0]}"
 
 
 def _first_nonfinite(block: StepBlock) -> int:
