@@ -206,6 +206,11 @@ class StepBlock:
         return _values(self._record.samples)
 
     @cached_property
+    def samples_seen(self) -> Floats | None:
+        """The same as numbers, NaN where one is missing; None where there are none."""
+        return filled(self._record.samples)
+
+    @cached_property
     def tokens(self) -> Values | None:
         """Tokens seen, cumulative."""
         return _values(self._record.tokens)

@@ -17,6 +17,7 @@ from ..evidence import point
 from ..finding import Claim, Evidence, Finding, Severity
 from ..thresholds import threshold
 from .base import Rule, rule
+from .parity import EvaluationPath
 
 AREA: Final[Area] = "update/memory/step profile"
 OVERFIT = kind(
@@ -120,7 +121,7 @@ INITIAL: Final = 8
 
 @rule
 class GeneralizationRule(Rule):
-    """overfit, leakage-suspect and early-stop, from the main validation loss: the first that is logged."""
+    """overfit, leakage-suspect, early-stop and parity-mismatch, from the main validation loss: the first logged."""
 
     ALIKE = True
 
@@ -130,6 +131,7 @@ class GeneralizationRule(Rule):
         self._patience = context.value(PATIENCE)
         self._name = ""
         self._curve = EvaluationCurve()
+        self._path = EvaluationPath(context)
         self._logged: float | None = None
         self._total, self._count = 0.0, 0
         """The training loss of the steps since the last evaluation."""
@@ -140,7 +142,11 @@ class GeneralizationRule(Rule):
         self._findings: dict[str, Finding] = {}
         self._below = self._compared = self._perfect = 0
 
+    def resumed(self) -> None:
+        self._path.resumed()
+
     def steps(self, block: StepBlock) -> None:
+        self._path.steps(block)
         if not self._name and block.epoch is not None and (epoch := block.epoch[-1]) is not None:
             self._epochs = int(epoch)
         values = block.losses.filled("loss") if "loss" in block.losses else None
@@ -182,6 +188,7 @@ class GeneralizationRule(Rule):
 
     def _judge(self, x: int, value: float, train: float | None) -> None:
         self._far_below(x, value, train)
+        self._path.judge(self._name, self._curve.kept)
         past = self._curve.past()
         if past is None:
             return
