@@ -144,7 +144,7 @@ def test_a_locale_without_unicode_gets_ascii_and_exported_columns_are_not_believ
 def test_a_terminal_of_ascii_gets_nothing_else_in_dialogs_either(job: Job) -> None:
     with job.open(NTSTOP_ASCII="1") as terminal:
         terminal.wait_for("* LIVE")
-        for key, words in (("R", "lay over"), ("?", "quit the viewer"), ("m", "a note, or nothing")):
+        for key, words in (("R", "x: remove"), ("?", "quit the viewer"), ("m", "a note, or nothing")):
             terminal.keys(key)
             screen = terminal.wait_for(words)
             assert screen.isascii() and "---+" in screen, screen
