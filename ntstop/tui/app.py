@@ -129,7 +129,12 @@ class NtstopApp(App[int], inherit_bindings=False):
         return AwaitComplete() if isinstance(self.screen, RunScreen) else super().pop_screen()
 
     async def on_event(self, event: events.Event) -> None:
-        """Once it is to end, what was typed behind that opens nothing any more: its screens are being taken away."""
+        """What was said of a key goes with the next one.
+
+        Once it is to end, what was typed behind that opens nothing any more: its screens are being taken away.
+        """
+        if self._notifications and isinstance(event, (events.Key, events.MouseDown)):
+            self.clear_notifications()
         if not (self._exit and isinstance(event, events.InputEvent)):
             await super().on_event(event)
 

@@ -243,6 +243,15 @@ LAYERS_SCREEN: list[BindingType] = [
 
 FINDINGS_SCREEN: list[BindingType] = [
     key(
+        "enter",
+        "card",
+        "curves",
+        "the curves at the step where it began; where the card is not on the screen, first the card",
+        show=True,
+        display="enter",
+        name="card",
+    ),
+    key(
         "v",
         "severity",
         "severity",

@@ -131,6 +131,17 @@ async def test_slash_filters_while_it_is_typed_and_escape_goes_out_layer_by_laye
         await screen.until(lambda: len(screen.titles) == 12, "no filter")
 
 
+async def test_words_typed_anew_take_the_place_of_the_old_ones_and_escape_leaves_none() -> None:
+    async with opened(feed.training(600)) as screen:
+        await screen.press("slash", *"phase", "enter", "slash")
+        await screen.until(lambda: len(screen.titles) == 5, "the phases, as long as nothing is typed")
+        await screen.pilot.press(*"grad")
+        await screen.until(lambda: len(screen.titles) == 1, "the gradient, and no words of both")
+        await screen.pilot.press("escape")
+        await screen.until(lambda: len(screen.titles) == 12, "no filter")
+        assert screen.shown.query_one("#curves").has_focus
+
+
 async def test_a_filter_that_nothing_matches_leaves_an_empty_screen_that_can_be_left() -> None:
     async with opened(feed.training(300)) as screen:
         await screen.press("slash", *"zzz")
@@ -151,8 +162,9 @@ async def test_enter_makes_a_curve_large_and_o_lays_others_over_it_with_their_na
 
 async def test_more_than_six_curves_are_not_laid_over_each_other() -> None:
     async with opened(feed.training(300)) as screen:
-        for _ in range(7):
+        for _ in range(6):
             await screen.press("o", "down")
+        await screen.press("o")
         await screen.shows("6 curves in one chart at most")
         assert len(screen.curves.pane.choice.overlaid) == 6
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
 from ntstop.session import Session
 from ntstop.tui.app import NtstopApp
 from ntstop.tui.screens.card import CardScreen
-from ntstop.tui.screens.findings import FindingsScreen
 from ntstop.tui.traces import named_in
 from ntstop.tui.widgets.evidence import EvidencePane, series_of
 from ntstop_probe.wire import Hello
@@ -53,6 +53,21 @@ async def test_of_a_finding_in_one_rank_the_curve_is_that_of_the_rank() -> None:
             await screen.shows("evidence rank 1 phase/data ms")
 
 
+@pytest.mark.parametrize(("size", "first"), [((120, 40), "curves"), ((80, 14), "a card")])
+async def test_where_the_card_is_on_the_screen_enter_goes_to_the_curves_at_once(
+    size: tuple[int, int], first: str
+) -> None:
+    async with opened(feed.training(400, nan_from=300), size) as screen:
+        await screen.go("7")
+        await screen.shows("nonfinite-loss")
+        await screen.pilot.press("enter")
+        if first == "a card":
+            await screen.until(lambda: isinstance(screen.app.screen, CardScreen), "the card")
+            await screen.pilot.press("enter")
+        await screen.until(lambda: screen.app.screen is screen.shown and screen.shown.TITLE == "curves", "the curves")
+        assert screen.app.workspace.view.cursor == 300
+
+
 async def test_what_the_filters_hide_is_on_no_card() -> None:
     async with opened(feed.training(400), (120, 40)) as screen:
         await screen.go("7")
@@ -65,8 +80,7 @@ async def test_what_the_filters_hide_is_on_no_card() -> None:
         await screen.pilot.press("v", "v")
         await screen.shows("cannot be repeated exactly")
         await screen.pilot.press("enter")
-        await screen.until(lambda: isinstance(screen.app.screen, CardScreen), "the card")
-        assert isinstance(screen.shown, FindingsScreen)
+        await screen.until(lambda: screen.shown.TITLE == "curves", "its curves")
 
 
 async def test_of_a_finding_in_a_layer_the_curve_is_that_of_the_layer() -> None:

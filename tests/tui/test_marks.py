@@ -8,6 +8,8 @@ from ntstop.tui.marks import markers_of
 from ntstop.tui.raster.axes import MARKERS
 from ntstop.tui.screens.help import MEANINGS, axis_signs
 from ntstop_probe.wire import Event, ProbeStatus
+from tests.tui import feed
+from tests.tui.opened import opened
 
 
 def sampling(ordinal: int, tier: str, layers: int | None) -> Event:
@@ -43,7 +45,16 @@ def test_what_the_job_does_is_marked_at_its_step() -> None:
 
 def test_every_sign_that_is_drawn_is_explained_in_the_help() -> None:
     assert set(MEANINGS) == set(MARKERS) - {"info"}
-    assert [sign for sign, _ in axis_signs(True)] == [MARKERS[kind][1] for kind in MEANINGS]
+    assert [sign for sign, _ in axis_signs(MEANINGS, True)] == [MARKERS[kind][1] for kind in MEANINGS]
+
+
+async def test_help_explains_the_signs_that_are_on_the_axis_before_all_keys_and_no_others() -> None:
+    async with opened(feed.training(1500, nan_from=1200)) as screen:
+        await screen.shows("nonfinite-loss", "⚑", "✖")
+        await screen.pilot.press("question_mark")
+        await screen.shows("on the step axis", "⚑  a checkpoint was saved", "✖  something critical began")
+        assert screen.text.index("a checkpoint was saved") < screen.text.index("next pane")
+        assert "an evaluation" not in screen.text
 
 
 def test_only_what_is_not_looked_at_in_every_step_is_said() -> None:

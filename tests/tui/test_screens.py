@@ -65,6 +65,8 @@ async def test_a_run_of_one_rank_has_no_screen_of_ranks_and_says_so(records: lis
         await screen.pilot.press("6")
         await screen.shows("the run has one rank")
         assert screen.shown.TITLE == "overview"
+        await screen.go("5")
+        assert "the run has one rank" not in screen.text, "what was said of a key goes with the next"
 
 
 async def test_the_ranks_are_told_beside_each_other_with_their_lag() -> None:

@@ -200,6 +200,13 @@ class RunScreen(Screen[None]):
         elif not has_steps:
             self.query_one(Message).say(*waiting_lines(facts, self.workspace.output_path))
 
+    def on_axis(self) -> set[str]:
+        """Kinds of the markers that are in view on the step axis."""
+        left, right = self.view.window
+        with self.workspace.locked():
+            look = self.workspace.look()
+            return {marker.kind for marker in look.markers if left <= marker.x <= right} if look is not None else set()
+
     def step_of(self, place: float) -> float:
         """The step at a place of the axis that is drawn."""
         return place

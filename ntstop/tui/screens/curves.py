@@ -29,7 +29,7 @@ class CurvesScreen(RunScreen):
         self.pane = CurvesPane(workspace.book, id="curves")
         # Who opens several runs wants to see first of all whose loss is lower.
         self.pane.choice.is_large = len(workspace.runs) > 1
-        self.filter = Input(id="filter", placeholder="words of a name", compact=True, select_on_focus=False)
+        self.filter = Input(id="filter", placeholder="words of a name", compact=True)
 
     def body(self) -> ComposeResult:
         """The charts."""
@@ -63,6 +63,7 @@ class CurvesScreen(RunScreen):
             known = set(process.series) if process else set()
         found = named_in(names, known)
         if found is not None:
+            self.filter.value = ""
             self.pane.set_filter("")
             self.pane.choice.chosen = found
         if self.is_mounted:
@@ -127,7 +128,7 @@ class CurvesScreen(RunScreen):
         self.redraw()
 
     def action_filter(self) -> None:
-        """Type words."""
+        """Type words; those from before are selected, and go with the first letter."""
         self.add_class("-filtering")
         self.filter.focus()
 
@@ -141,8 +142,9 @@ class CurvesScreen(RunScreen):
         self._end_filter()
 
     def action_back(self) -> None:
-        """One layer out: the line of the filter, the large chart, the filter, then as everywhere."""
+        """One layer out: the filter that is being typed, the large chart, the filter, then as everywhere."""
         if self.has_class("-filtering"):
+            self.filter.value = ""
             self._end_filter()
         elif self.pane.choice.is_large:
             self.action_enlarge()

@@ -17,6 +17,7 @@ from ..widgets.finding_table import FindingTable
 from ..widgets.pane import Pane
 from ..workspace import Look
 from .base import RunScreen
+from .card import CardScreen
 
 CURVE = 12
 """Rows of the curve where it stands between the list and the card."""
@@ -89,9 +90,13 @@ class FindingsScreen(RunScreen):
         self.redraw()
 
     def action_card(self) -> None:
-        """Open the card of the one that is marked in the list."""
-        if self._choose():
+        """The curves of the one that is marked in the list; where its card is not to be seen, that first."""
+        if not self._choose():
+            return
+        if self.has_class("-no-second") or (finding := self.workspace.finding) is None:
             super().action_card()
+        else:
+            self.app.post_message(CardScreen.Curves(finding))
 
     def action_acknowledge(self) -> None:
         """Ask for a note on it."""

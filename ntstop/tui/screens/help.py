@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar, Protocol, runtime_checkable
 
 from rich.table import Table
@@ -15,6 +16,7 @@ from .. import bindings
 from ..keymap import key_label
 from ..raster.axes import MARKERS
 from ..widgets.pane import is_ascii
+from .base import RunScreen
 from .dialog import Dialog
 
 
@@ -34,17 +36,17 @@ MEANINGS = {
     "resume": "training resumed from a checkpoint",
     "mark": "the job has marked it",
     "note": "somebody has noted something",
-    "sampling": "the probe looks at less from here on, or at more again",
-    "warning": "a finding began that someone should look at today",
-    "critical": "a finding began that needs someone now",
+    "sampling": "the probe looks at less, or at more again",
+    "warning": "a warning began",
+    "critical": "something critical began",
 }
 """Of the markers that are drawn: a finding that is only noted has none."""
 
 
-def axis_signs(ascii_only: bool) -> Keys:
-    """What the signs on the step axis mean."""
+def axis_signs(kinds: Collection[str], ascii_only: bool) -> Keys:
+    """What the signs on the step axis mean, of these kinds of markers."""
     signs = {kind: (sign, plain) for kind, (sign, plain, _) in MARKERS.items()}
-    return [(signs[kind][ascii_only], meaning) for kind, meaning in MEANINGS.items()]
+    return [(signs[kind][ascii_only], meaning) for kind, meaning in MEANINGS.items() if kind in kinds]
 
 
 class HelpScreen(Dialog[None]):
@@ -75,11 +77,11 @@ class HelpScreen(Dialog[None]):
             is_screen = binding.action.startswith("go(")
             shown = key_label(binding.key) if is_screen or not binding.key_display else binding.key_display
             groups.setdefault(name, []).append((shown, binding.tooltip))
-        order = ["this pane", here, "everywhere"]
-        told = [(name, groups[name]) for name in order if name in groups]
-        if about:
-            told.append(("on the step axis", axis_signs(is_ascii(screen.app))))
-        return cls(about, told)
+        if about and isinstance(screen, RunScreen):
+            # Few of them are there: those first, which nobody can know.
+            groups["on the step axis"] = axis_signs(screen.on_axis(), is_ascii(screen.app))
+        order = ["on the step axis", "this pane", here, "everywhere"]
+        return cls(about, [(name, groups[name]) for name in order if groups.get(name)])
 
     def compose(self) -> ComposeResult:
         """One column of text, scrollable where the terminal is small."""

@@ -160,8 +160,8 @@ class FindingsPane(Pane):
 
     NAME = "findings"
     HELP = (
-        "What is wrong, the weightiest first. ENDED: it is so no more. ACK: acknowledged. What is chosen has a card with "
-        "the evidence."
+        "What is wrong, the weightiest first. ENDED: it is so no more. ACK: acknowledged. What is chosen has a card "
+        "with the evidence."
     )
     BINDINGS: ClassVar = bindings.FINDINGS
 
