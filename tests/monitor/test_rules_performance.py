@@ -177,6 +177,12 @@ def test_equal_workers_that_deliver_together_are_not_laid_to_one_of_them() -> No
     assert "hold its cores" in only(crowded(script, 4), "input-bound").claim.hypothesis
 
 
+def test_a_period_that_ends_while_the_loader_stays_slow_is_no_longer_told() -> None:
+    script = timed(lambda step: in_turn(step, late=0) if step < 150 else usual(step, 0.06), 3000, workers=4)
+    finding = only(diagnose(script.records), "input-bound")
+    assert finding.status == "open" and "each 4th" not in finding.symptom
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_period_that_is_not_the_workers_is_laid_to_what_comes_once_in_so_many_batches(workers: int) -> None:
     script = timed(lambda step: in_turn(step, period=10, late=7, wait=0.9), 700, between=others)

@@ -170,9 +170,9 @@ class InputRule(Rule):
         if not due and self._timed < self._look:
             return False
         self._look = 2 * self._timed
-        was, self._late = self._late, self._turns.at(pace.x1, self._workers())
         workers = self._workers()
-        return self._late is not None and (was is None or by_itself(was, workers) != by_itself(self._late, workers))
+        was, self._late = self._late, self._turns.at(pace.x1, workers)
+        return _essence(was, workers) != _essence(self._late, workers)
 
     def _open(self, name: str, claim: Claim, severity: Severity, where: str, since: Pace) -> Finding:
         return self.context.open(
@@ -336,6 +336,11 @@ class InputRule(Rule):
         self._findings["gpu-underutilized"] = self._open(
             "gpu-underutilized", claim, severity, f"GPU {device.index}", pace
         )
+
+
+def _essence(turns: Turns | None, workers: int | None) -> tuple[int, tuple[int, ...], bool] | None:
+    """What makes late turns other ones."""
+    return None if turns is None else (turns.period, turns.late, by_itself(turns, workers))
 
 
 def _copies_claim(before: Pace | None, since: Pace) -> Claim:
