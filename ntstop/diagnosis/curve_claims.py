@@ -6,6 +6,7 @@ from .detectors.chance import ClassLevels, levels_of_k, near
 from .detectors.constant import Constant
 from .detectors.divergence import Divergence
 from .detectors.evaluations import Worse
+from .detectors.parts import Parts
 from .detectors.plateau import Plateau
 from .detectors.rate import RateWatch
 from .detectors.spike import Spike
@@ -56,7 +57,14 @@ def spike(name: str, found: Spike, rate: RateWatch) -> Claim:
     )
 
 
-def divergence(name: str, found: Divergence, rate: RateWatch) -> Claim:
+def nothing_lost(found: Divergence, parts: Parts | None, rise: float) -> bool:
+    """By the weights of before the loss has not risen: only what it measures has changed."""
+    if parts is None or not parts.changed or parts.by_old is None:
+        return False
+    return parts.by_old <= found.reference + rise * abs(found.reference)
+
+
+def divergence(name: str, found: Divergence, rate: RateWatch, parts: Parts | None = None) -> Claim:
     """A divergence: exploding, above its start, or fallen back and stuck."""
     reference = f"{found.reference:.4g} at step {found.reference_x:,}"
     symptom = {
@@ -74,6 +82,13 @@ def divergence(name: str, found: Divergence, rate: RateWatch) -> Claim:
         cause = (
             "The learning rate is too high for this phase, or one bad update left the model (dead units, a saturated "
             "softmax, broken optimizer moments) where the gradient no longer leads back."
+        )
+    if parts is not None and parts.changed:
+        return _other_objective(name, symptom, found, rate, parts)
+    if parts is not None and parts.apart and parts.by_old is None and jump is None:
+        cause = (
+            f"Its parts go apart ({_moves(parts)}): the objective may have changed, by a weight that grows or a term "
+            f"that was added. If not: {cause[0].lower()}{cause[1:]}"
         )
     return Claim(
         symptom=symptom,
@@ -93,10 +108,71 @@ def divergence(name: str, found: Divergence, rate: RateWatch) -> Claim:
         evidence=[
             point(name, found.reference_x, found.reference, "before"),
             point(name, found.last_x, found.level, "now"),
+            *_parts_evidence(name, parts),
             *rate_evidence(rate, found.last_x),
         ],
         open_questions=["Did the data, the loss or the schedule change at this step?"],
     )
+
+
+def _other_objective(name: str, symptom: str, found: Divergence, rate: RateWatch, parts: Parts) -> Claim:
+    """The parts of the loss do not add up to it any more as they did: their weights have changed."""
+    whose = "a weight of a part has changed, or a part was added that is not logged"
+    fix = "Print the weights of the parts beside the loss"
+    if parts.grown is not None:
+        part, before, now = parts.grown
+        whose = f"the weight of {part} is {now:.3g}, it was {before:.3g}"
+        fix = f"Look at what sets the weight of {part}"
+    moves = _moves(parts)
+    when = "" if parts.since_x is None else f" since step {parts.since_x:,}"
+    last_x = found.reference_x if parts.since_x is None else parts.since_x
+    return Claim(
+        symptom=symptom + (f"; {moves}" if moves else ""),
+        hypothesis=(
+            f"The objective has changed{when}: {whose}. By the weights of before {name} would be "
+            f"{parts.by_old:.4g} now; it was {found.reference:.4g}. A rate that is too high is less likely."
+        ),
+        fix=(
+            f"{fix}: a schedule that counts steps where epochs are meant, or that has no upper bound? Hold it at the "
+            f"value of step {found.reference_x:,}, from a checkpoint before step {last_x:,}. Nothing, where it is "
+            "meant: then judge the parts, each by itself."
+        ),
+        confidence=(
+            "high that the objective has changed: before, the parts added up to the loss within half a percent, and "
+            "they do not since. A part that is logged of another batch since then would change it."
+        ),
+        evidence=[
+            point(name, found.reference_x, found.reference, "before"),
+            point(name, found.last_x, found.level, "now"),
+            *_parts_evidence(name, parts),
+            *rate_evidence(rate, found.last_x),
+        ],
+        open_questions=["Is this change of the loss planned?"],
+    )
+
+
+def _moves(parts: Parts) -> str:
+    """ "train/recon rose from 9.6 to 35, train/kl fell from 26 to 1.2"."""
+    verbs = {1: "rose", -1: "fell"}
+    moved = [part for part in parts.parts if part.way]
+    return ", ".join(f"{part.name} {verbs[part.way]} from {part.before:.3g} to {part.now:.3g}" for part in moved)
+
+
+def _parts_evidence(name: str, parts: Parts | None) -> list[Evidence]:
+    """Each logged part before and now; and whether they add up to the loss as before."""
+    if parts is None:
+        return []
+    items = []
+    for part in parts.parts:
+        items += [point(part.name, part.before_x, part.before, "before"), point(part.name, part.now_x, part.now, "now")]
+    if parts.by_old is not None:
+        total = " + ".join(f"{part.weight:.3g} × {part.name}" for part in parts.parts if part.weight is not None)
+        last_x = parts.parts[0].now_x
+        text = f"{name} was {total}; that is {parts.by_old:.4g} now, " + (
+            "not the loss" if parts.changed else "as it was"
+        )
+        items.append(Evidence(text, name, last_x, parts.by_old, basis="estimated"))
+    return items
 
 
 def both_rose(name: str, found: Worse, training: str, levels: tuple[float, float], rate: RateWatch) -> Claim:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ntstop.sources.logs.roles import Roles
+from ntstop.sources.logs.roles import Roles, is_part
 from ntstop_probe import wire
 
 from .block import StepBlock, Values
@@ -215,13 +215,14 @@ class Engine:
                     self._tell(rules, "resumed")
 
     def _with_roles(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of some names that have a role: no rule looks at others, and most of what a job logs are others."""
+        """Those that have a role, or are a part of a loss: no rule looks at others, and most of what a job logs are."""
         key = tuple(names)
         found = self._roled.get(key)
         if found is None:
             if len(self._roled) >= _MOST_NAMINGS:
                 self._roled.clear()
-            found = self._roled[key] = frozenset(name for name in key if self._roles.of(name).role != "other")
+            wanted = (name for name in key if self._roles.of(name).role != "other" or is_part(name))
+            found = self._roled[key] = frozenset(wanted)
         return found
 
     def _judges(self, rank: _Rank) -> Listeners[Rule]:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ntstop.sources.logs.roles import is_part
 from ntstop_probe import wire
 
 from .. import curve_claims as claims
@@ -21,6 +22,7 @@ from ..detectors.plateau import SMALL, SOLVED, plateau
 from ..detectors.spike import Spike, SpikeDetector
 from ..finding import Claim, FailureMode, Finding, Severity
 from .base import Rule, rule
+from .objective import ObjectiveWatch
 
 MODE: FailureMode = "optimization"
 BROKEN = ("nonfinite-loss", "nonfinite-grad")
@@ -69,6 +71,7 @@ class LossCurveRule(Rule):
         self._constant = ConstantDetector(int(value(constant.SAME)))
         self._same: Finding | None = None
         self._levels = Levels()
+        self._parts = ObjectiveWatch(context)
         self._evaluations: dict[str, EvaluationWatch] = {}
         self._worse: Finding | None = None
         self._spike_finding: Finding | None = None
@@ -99,11 +102,13 @@ class LossCurveRule(Rule):
         if self._resumes:
             self._levels.rewind(block.x[0])
             self._resumes = False
+        if (losses := block.losses.filled(self._name)) is not None:
+            self._parts.steps(block.x, losses)
         index = 0
         while (index := index + self._calm_points(block, index)) < block.count:
-            losses, rates = block.losses[self._name], block.rate
+            values, rates = block.losses[self._name], block.rate
             for at in range(index, min(index + SLOWLY, block.count)):
-                self._point(block.x[at], losses[at], None if rates is None else rates[at])
+                self._point(block.x[at], values[at], None if rates is None else rates[at])
             index += SLOWLY
 
     def _calm_points(self, block: StepBlock, start: int) -> int:
@@ -165,6 +170,10 @@ class LossCurveRule(Rule):
             if self.context.roles.of(name).role == "val_loss" and math.isfinite(value):
                 x = self.context.x_of(scalars.ordinal) if scalars.step is None else scalars.step
                 self._evaluation(name, x, value)
+            elif is_part(name) and math.isfinite(value):
+                self._parts.add(
+                    self.context.x_of(scalars.ordinal) if scalars.step is None else scalars.step, name, value
+                )
 
     def _evaluation(self, name: str, x: int, loss: float) -> None:
         """A validation loss that rose and stays there, and the training loss with it: no overfitting."""
@@ -261,10 +270,10 @@ class LossCurveRule(Rule):
         # It began where the spike did: an explosion is told from two rising points, which noise may put later.
         spikes = [finding for finding in earlier if finding.kind == "loss-spike"]
         divergence.first_x = min([divergence.first_x, *(finding.first_step for finding in spikes)])
-        claim = claims.divergence(self._name, divergence, self.context.rate)
+        usual: Severity = "warning" if divergence.how == "fallen" else "critical"
+        claim, severity = self._parts.judge(self._name, divergence, usual)
         for finding in spikes:
             claim.evidence[:0] = finding.evidence
-        severity: Severity = "warning" if divergence.how == "fallen" else "critical"
         self._reached = divergence.level
         if divergence.level <= SAME_HEIGHT * self._survived:
             # It has been there and came back: two models in turn, or a rate that swings. Worse only if it stays longer.
@@ -298,6 +307,8 @@ class LossCurveRule(Rule):
             return
         muted = self._muted() or self._diverged is not None or levels.blocks[-1].x1 < self._relearns_until
         diverged = self._diverged
+        if diverged is not None:
+            self._parts.follow(diverged)
         stays = diverged is not None and levels.blocks[-1].x1 - diverged.first_step > STAYS * self._longest > 0
         if diverged is not None and diverged.severity == "info" and stays:
             diverged.severity = "critical"
@@ -322,8 +333,8 @@ class LossCurveRule(Rule):
             if self._worse is not None:
                 earlier.append(self._worse)
                 self._worse = None
-            claim = claims.divergence(self._name, fell_back, context.rate)
-            self._keep("divergence", claim, "warning", fell_back.first_x, fell_back.last_x)
+            claim, severity = self._parts.judge(self._name, fell_back, "warning")
+            self._keep("divergence", claim, severity, fell_back.first_x, fell_back.last_x)
             context.take_in(self._slow["divergence"], earlier)
             self._spike_finding = None
             self._slow.pop("plateau", None)
@@ -375,22 +386,9 @@ class LossCurveRule(Rule):
             self.context.book.changed()
 
     def _open(
-        self,
-        kind: str,
-        claim: Claim,
-        severity: Severity,
-        first_x: int,
-        last_x: int | None = None,
-        *,
-        where: str | None = None,
+        self, kind: str, claim: Claim, severity: Severity, first_x: int, last_x: int | None = None, where: str = ""
     ) -> Finding:
         return self.context.open(
-            kind,
-            claim,
-            severity=severity,
-            area=AREA,
-            failure_mode=MODE,
-            where=self._name if where is None else where,
-            first_x=first_x,
+            kind, claim, severity=severity, area=AREA, failure_mode=MODE, where=where or self._name, first_x=first_x,
             last_x=last_x,
-        )
+        )  # fmt: skip

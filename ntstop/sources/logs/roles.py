@@ -29,6 +29,13 @@ _TRAIN_RANKS = (
 """Names of the loss over the training data, the surest first; all normalised."""
 _OTHER_DATA = {"val", "valid", "validation", "eval", "evaluation", "test", "dev", "holdout"}
 _NOT_A_LOSS = {"max", "min", "std", "var", "scale", "scaler", "time", "ratio", "weight", "coef", "norm", "best"}
+_PARTS = {
+    "kl", "kld", "kldiv", "recon", "reconstruction", "rec", "nll", "mse", "mae", "bce", "ce", "l1", "l2", "vq",
+    "commit", "commitment", "codebook", "penalty", "reg", "regularization", "regularizer", "adv", "perceptual", "lpips",
+    "style", "content", "contrastive", "triplet", "consistency", "cycle", "distill", "distillation", "aux", "physics",
+    "boundary",
+}  # fmt: skip
+"""Words for a term of a loss where "loss" itself is not in the name: `train/kl` beside `train/recon`."""
 _LR = re.compile(r"(^|_)(lr|learning_?rate)(_|$)")
 _NOT_AN_LR = re.compile(r"ratio|decay|multiplier|scale|warmup|loss")
 _GRAD_NORM = re.compile(
@@ -88,6 +95,16 @@ def guess(name: str) -> Guess:
     if any(word.endswith("loss") for word in words) and not words & _NOT_A_LOSS:
         return Guess("train_loss", COMPONENT)
     return Guess("accuracy") if words & _ACCURACY else Guess("other")
+
+
+@functools.lru_cache(maxsize=65_536)
+def is_part(name: str) -> bool:
+    """Whether a metric of the training data may be one of the terms that its loss is the weighted sum of."""
+    words = set(normalised(name).split("_"))
+    if words & (_OTHER_DATA | _NOT_A_LOSS):
+        return False
+    guessed = guess(name)
+    return bool(words & _PARTS) if guessed.role == "other" else guessed == Guess("train_loss", COMPONENT)
 
 
 class Roles:
