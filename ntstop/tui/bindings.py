@@ -82,6 +82,7 @@ RUN: list[BindingType] = [
     key("right", "cursor(1)", "", "", name="cursor-right"),
     key("shift+left", "cursor(-10)", "", "", name="cursor-left-fast"),
     key("shift+right", "cursor(10)", "", "", name="cursor-right-fast"),
+    key("g", "go_to", "", "go to a step: a number, such as 1,234 or 1.2k", name="go-to-step"),
     key("plus,equals_sign", "zoom(0.5)", "zoom", "show fewer or more steps", show=True, display="+-", name="zoom-in"),
     key("minus", "zoom(2)", "", "", name="zoom-out"),
     key("0", "follow", "tail", "follow the tail; again: the whole run", show=True, display="0", name="tail"),
@@ -301,6 +302,10 @@ CARD: list[BindingType] = [
 NOTE: list[BindingType] = [
     key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
     key("ctrl+r", "take_back", "take back", "it is not acknowledged, or marked, any more"),
+]
+
+GO_TO: list[BindingType] = [
+    key("escape", "app.pop_screen", "back", "one layer out", show=True, display="esc"),
 ]
 
 COMMANDS: list[BindingType] = [

@@ -107,6 +107,10 @@ class Keymap:
         short = len(first) == len(second) == 1
         return f"{first}-{second}" if name == _SCREENS[0] else first + ("" if short else "/") + second
 
+    def keys_of(self, name: str) -> str:
+        """How the keys of an action of all screens are written."""
+        return self.shown(next(binding for binding in _named([bindings.RUN]) if binding.id == name))
+
     def chain(self, chain: Iterable[tuple[DOMNode, BindingsMap]], app: DOMNode) -> list[tuple[DOMNode, BindingsMap]]:
         """The bindings that act, each on its keys; those of the app are already."""
         return [(node, told if node is app else self.apply(told)) for node, told in chain]

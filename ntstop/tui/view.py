@@ -114,14 +114,18 @@ class StepView:
         else:
             self.follow()
 
+    def stride(self, columns: float, width: int) -> float:
+        """Steps that the cursor goes in `columns` of a chart `width` columns wide: one at least."""
+        left, right = self.window
+        return max(columns * (right - left) / max(width, 1), 1.0)
+
     def move_cursor(self, columns: float, width: int) -> None:
         """Move by `columns` of a chart `width` columns wide, at least one step; the axis goes along at its edges."""
         left, right = self.window
         if self.cursor is None:
             self.cursor = min(right, self.shown_last)
             return
-        distance = columns * (right - left) / max(width, 1)
-        distance = math.copysign(max(abs(distance), 1.0), distance)
+        distance = math.copysign(self.stride(abs(columns), width), columns)
         self.cursor = min(max(round(self.cursor + distance), self.first), self.shown_last)
         if self.span is not None and not left <= self.cursor <= right:
             self._place(self.cursor + self.span / 2)
@@ -131,6 +135,12 @@ class StepView:
         self.cursor = min(max(step, self.first), self.shown_last)
         left, right = self.window
         if self.span is not None and not left <= self.cursor <= right:
+            self._place(self.cursor + self.span / 2)
+
+    def go_to(self, step: float) -> None:
+        """Put the cursor on `step`, in the middle of the axis where that does not show the whole run."""
+        self.cursor = min(max(step, self.first), self.shown_last)
+        if self.span is not None:
             self._place(self.cursor + self.span / 2)
 
     def next_smoothing(self) -> None:

@@ -40,6 +40,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "RUNS": ("R",),
     "CONFIRM": ("R", "x"),
     "COMMANDS": ("ctrl+p",),
+    "GO_TO": ("g",),
     "LAYER_OUT": ("question_mark",),
 }
 """Name of a list to what is pressed, or focused (`#`), to be where it acts."""
@@ -48,7 +49,7 @@ TOGETHER = (
     ("APP", "RUN", "OVERVIEW", "FINDINGS", "LAYERS"),
     ("CURVES", "CURVES_PANE", "LAYERS_SCREEN", "LAYER_CURVES", "TABLE"),
     ("STEP_TABLE", "FINDINGS_SCREEN", "LINES"),
-    ("CARD", "NOTE", "RUNS", "CONFIRM", "COMMANDS", "LAYER_OUT"),
+    ("CARD", "NOTE", "RUNS", "CONFIRM", "GO_TO", "COMMANDS", "LAYER_OUT"),
 )
 """Lists that are tried in one app: opening one takes longer than a key."""
 

@@ -136,6 +136,8 @@ def test_a_title_without_room_drops_its_last_values_whole_but_keeps_its_note() -
     assert "first 1.5" in line and "third" not in line
     assert len(line) == 34
     noted = draw_title("loss", values, 34, note="step 1,200").text()
+    assert draw_title("loss", values, 34, note="step 1,200", aside="←→ 25").text() == noted
+    assert "step 1,200, ←→ 25 ─" in draw_title("loss", values, 90, note="step 1,200", aside="←→ 25").text()
     assert "step 1,200" in noted and "first 1.5" in noted and "second" not in noted
     assert draw_title("loss", [value("1.5", key="…")], 34, ascii_only=True).text().isascii()
 

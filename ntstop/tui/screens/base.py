@@ -28,6 +28,7 @@ from ..widgets.statusline import StatusLine
 from ..workspace import Look, Workspace
 from .card import CardScreen
 from .dump import DumpScreen
+from .go_to import GoToScreen
 from .note import NoteScreen, acknowledgement, mark
 
 SEEK = 1 / 20
@@ -148,6 +149,7 @@ class RunScreen(Screen[None]):
     def gather(self, look: Look, panes: list[Pane]) -> None:
         """Let the panes copy what they are about to draw; the sessions are locked."""
         for pane in panes:
+            pane.stride = self.view.stride(1, max(self.cursor_columns(), 1))
             pane.run_name = look.runs[0][0].name if len(look.runs) > 1 else ""
             pane.gather(look)
 
@@ -275,6 +277,16 @@ class RunScreen(Screen[None]):
         """Move the cursor."""
         self.view.move_cursor(columns, max(self.cursor_columns(), 1))
         self.tick()
+
+    def action_go_to(self) -> None:
+        """Ask for a step, and put the cursor there."""
+
+        def go(step: int | None) -> None:
+            if step is not None:
+                self.view.go_to(step)
+                self.tick()
+
+        self.app.push_screen(GoToScreen(self.view), go)
 
     def action_zoom(self, factor: float) -> None:
         """Show fewer or more steps."""

@@ -67,6 +67,7 @@ class CurvesPane(Pane):
         self._top = 0
         self._margin = 0
         self._axis_words: list[str] = []
+        self._far = ""
         self._seen: tuple[int, int] | None = None
         """The first and the last of the curves that have room, from 1; None: all have."""
 
@@ -96,7 +97,7 @@ class CurvesPane(Pane):
         values: list[Value] = []
         if len(self.runs) > 1:
             values = [((mark_of(place, glyphs), line(place)), (name, Ink.TEXT)) for name, place in self.runs]
-        self.head(values, ", ".join(self._axis_words))
+        self.head(values, ", ".join(self._axis_words), self._far)
 
     def next_axis(self, look: Look) -> str | None:
         """The next axis that a run has measured; its name, or None where there is only the step."""
@@ -276,6 +277,7 @@ class CurvesPane(Pane):
         if lacking:
             words.append(f"no {self.axis} measured by {', '.join(lacking)}")
         self._axis_words = words + look.whose
+        self._far = self.how_far(view)
 
 
 def _common_scale(names: Sequence[str], traces: Sequence[Trace]) -> Scale:

@@ -90,7 +90,7 @@ class LossPane(Pane):
         self.spec = ChartSpec()
         self.measured: list[float | None] = []
         self.average: float | None = None
-        self.note = ""
+        self.note = self.far = ""
 
     def body(self) -> ComposeResult:
         """The chart."""
@@ -112,6 +112,7 @@ class LossPane(Pane):
             self.measured = [value_at(trace, view.cursor) for trace in self.spec.traces]
             self.average = None
         self.note = ", ".join((*_averaged(process), *_note(view, look.noted), *look.whose))
+        self.far = self.how_far(view)
 
     def indent(self, gutter: int) -> None:
         """From the next `gather` on, begin the step axis `gutter` cells from the left, as the pane below does."""
@@ -131,7 +132,7 @@ class LossPane(Pane):
         if bad:
             is_alone = not any(trace.mark for trace in self.spec.traces)
             values.insert(1 if is_alone else len(values), value(f"{'x' if plain else '✕'} {count(bad)}", Ink.NONFINITE))
-        self.head(values, self.note)
+        self.head(values, self.note, self.far)
         self.chart.show(self.spec)
 
 

@@ -9,11 +9,13 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
-from ...text import cell_width, clip, safe
+from ...text import cell_width, clip, count, safe
+from ..keymap import PLAIN_KEYS, Keymap
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Glyphs
 from ..styles.paint import glyphs_of
+from ..view import StepView
 from ..workspace import Look
 from .chart import PictureWidget
 
@@ -52,11 +54,19 @@ def plain_if(ascii_only: bool, picture: Picture) -> Picture:
 
 
 def draw_title(
-    name: str, values: Sequence[Value], width: int, *, focused: bool = False, note: str = "", ascii_only: bool = False
+    name: str,
+    values: Sequence[Value],
+    width: int,
+    *,
+    focused: bool = False,
+    note: str = "",
+    aside: str = "",
+    ascii_only: bool = False,
 ) -> Picture:
     """`── name note ───────── values ──`; the focused pane is marked by a glyph and a lighter line.
 
-    Where there is no room, first the last values go, then the note, what stands last in it first, then the first value.
+    Where there is no room, `aside`, which stands behind the note, goes before all else; then the last values, then the
+    note, what stands last in it first, then the first value.
     """
     line, mark = ("-", ">") if ascii_only else ("─", "▸")
     picture = Picture.blank(width, 1)
@@ -67,6 +77,8 @@ def draw_title(
     column = picture.write(0, 1, (mark if focused else line) + " ", Ink.STRONG if focused else rule)
     column = picture.write(0, column, name + " ", Ink.STRONG if focused else Ink.TEXT)
     room = width - 3 - column
+    if note and aside and cell_width(safe(f"{note}, {aside} ")) + value_cells(values) <= room:
+        note = f"{note}, {aside}"
     kept = list(values)
     said = cell_width(safe(note)) + 1 if note else 0
     while len(kept) > 1 and value_cells(kept) + said > room:
@@ -93,13 +105,19 @@ class PaneTitle(PictureWidget):
         super().__init__()
         self.label = name
         self.values: Sequence[Value] = ()
-        self.note = ""
+        self.note = self.aside = ""
         self.marked = False
 
     def draw(self, width: int, height: int) -> Picture:
         """The line as it stands."""
         return draw_title(
-            self.label, self.values, width, focused=self.marked, note=self.note, ascii_only=is_ascii(self.app)
+            self.label,
+            self.values,
+            width,
+            focused=self.marked,
+            note=self.note,
+            aside=self.aside,
+            ascii_only=is_ascii(self.app),
         )
 
 
@@ -117,6 +135,8 @@ class Pane(Vertical, can_focus=True):
         """The name in the title."""
         self.run_name = ""
         """Whose run is shown, where there are several."""
+        self.stride = 1.0
+        """Steps that a key moves the cursor by."""
         self.title_line = PaneTitle(self.called)
 
     def compose(self) -> ComposeResult:
@@ -134,11 +154,20 @@ class Pane(Vertical, can_focus=True):
     def present(self) -> None:
         """Draw what was gathered."""
 
-    def head(self, values: Sequence[Value], note: str = "") -> None:
-        """Set what the title says: `values` from the right, most important first; `note` beside the name."""
+    def how_far(self, view: StepView) -> str:
+        """How far the keys move the cursor, where there is one and that is more than a step: `←→ 25`."""
+        keymap: Keymap = getattr(self.app, "keymap", PLAIN_KEYS)
+        is_far = view.cursor is not None and round(self.stride) > 1
+        return f"{keymap.keys_of('cursor-left')} {count(round(self.stride))}" if is_far else ""
+
+    def head(self, values: Sequence[Value], note: str = "", aside: str = "") -> None:
+        """Set what the title says: `values` from the right, most important first; `note` beside the name.
+
+        `aside`: more of the note, where there is room beside all values.
+        """
         of = f" of {clip(self.run_name, MOST_RUN)}" if self.run_name and not self.OF_ALL_RUNS else ""
         self.title_line.label = self.called + of
-        self.title_line.values, self.title_line.note = values, note
+        self.title_line.values, self.title_line.note, self.title_line.aside = values, note, aside
         self.title_line.redraw()
 
     def wheel(self, notches: int) -> None:
