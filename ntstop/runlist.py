@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntstop.diagnosis.engine import Engine
+from ntstop.diagnosis.protocol import Diagnosis
 from ntstop.run.names import main_curve
-from ntstop.session import Diagnosis, Session
+from ntstop.session import Session
 from ntstop.sources import runs
 from ntstop.sources.base import SourceError
 

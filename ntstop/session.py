@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import Finding
+from ntstop.diagnosis.protocol import Diagnosis
 from ntstop.garbage import SeldomCollector
 from ntstop.run.heard import Heard
 from ntstop.run.past import Past, Rebuilt
@@ -29,7 +30,6 @@ from ntstop.sources.stdio import RelaySource
 from ntstop.sources.watch import RunWatch
 from ntstop.turns import TurnLock
 from ntstop.viewer_state import ViewerState
-from ntstop_probe.wire import Record
 
 _POLL = 0.25
 """Seconds that the reader waits for news at most; what `stop` waits for."""
@@ -42,32 +42,6 @@ _EVIDENCE_SLICE = 0.005
 _SWITCH = 0.001
 """Seconds after which a thread that computes lets another one go on that waits: a key needs several such turns until it
 is painted, and Python's own 5 ms each would be felt."""
-
-
-class Diagnosis(Protocol):
-    """What a session needs of a diagnosis engine."""
-
-    @property
-    def findings(self) -> Sequence[Finding]:
-        """All findings, the weightiest first."""
-        ...
-
-    def observe(self, writer: int, record: Record) -> None:
-        """Take in one record."""
-        ...
-
-    def process_gone(self, writer: int, evidence: str) -> None:
-        """Take in that a process is gone without having said so."""
-        ...
-
-    def process_stopped(self, writer: int, evidence: str) -> None:
-        """Take in that a process is held by a signal; told at each look while it is."""
-        ...
-
-    def settle(self, stop: Callable[[], bool] = ..., *, patient: bool = ...) -> bool:
-        """Judge all that has been taken in: no more comes for now. False where `stop` said so before the end.
-        `patient`: what a heartbeat of the next second is to close may wait for it."""
-        ...
 
 
 class Session:
