@@ -318,7 +318,8 @@ def test_memory_that_creeps_up_says_how_fast_and_until_when() -> None:
 def test_growth_that_ends_is_resolved() -> None:
     finding = only(remembered(lambda step: 500 * MB + min(step, 500) * MB, 3000), "memory-growth")
     assert finding.status == "resolved" and "stopped growing" in finding.symptom
-    assert "full in" not in finding.symptom, "what it would come to is over, too"
+    told = [finding.symptom, *(item.text for item in finding.evidence)]
+    assert not any("full in" in text for text in told), "what it would come to is over, too"
 
 
 def test_workers_that_grow_are_told_apart_from_the_process() -> None:

@@ -204,6 +204,7 @@ class GrowthRule(Rule):
         if finding is not None:
             # What it would come to is no more to be expected.
             finding.claim.symptom = f"{finding.claim.symptom.partition(FULL)[0]}; {how}"
+            finding.claim.evidence = [item for item in finding.evidence if item.unit != "s"]
             finding.resolve(self.context.last_x, "info")
             self.context.book.changed()
 

@@ -148,8 +148,9 @@ class RunScreen(Screen[None]):
 
     def gather(self, look: Look, panes: list[Pane]) -> None:
         """Let the panes copy what they are about to draw; the sessions are locked."""
+        stride = 1.0 if self.view.cursor is None else self.view.stride(1, max(self.cursor_columns(), 1))
         for pane in panes:
-            pane.stride = self.view.stride(1, max(self.cursor_columns(), 1))
+            pane.stride = stride
             pane.run_name = look.runs[0][0].name if len(look.runs) > 1 else ""
             pane.gather(look)
 
