@@ -39,6 +39,8 @@ def judge(
     now: float,
 ) -> Verdict:
     """The state of a process. `spoke`: it has recorded something; times are Unix seconds."""
+    # Older probes recorded a colon behind the name of an exception without a message.
+    exception = exception.rstrip(": ")
     if exited:
         if exit_code or (exception and exit_code is None):
             return Verdict("failed", f"it ended with {exception or f'exit code {exit_code}'}")

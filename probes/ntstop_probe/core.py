@@ -320,7 +320,8 @@ class Probe:
         message = str(value)[:2000]
         if issubclass(kind, Exception):
             self._exit_code = 1
-        self.event("exception", f"{kind.__name__}: {message}", type=kind.__name__, message=message, where=where)
+        text = f"{kind.__name__}: {message}" if message else kind.__name__
+        self.event("exception", text, type=kind.__name__, message=message, where=where)
 
 
 _lock = threading.Lock()

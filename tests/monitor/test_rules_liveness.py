@@ -158,8 +158,10 @@ def test_clean_exit_is_a_note_and_a_failed_one_is_critical() -> None:
 
 
 def test_interrupted_run_is_a_note() -> None:
-    script = start().event("exception", "KeyboardInterrupt").event("exit", code=None)
-    assert only(diagnose(script.records), "exited").severity == "info"
+    script = start().event("exception", "KeyboardInterrupt: ", where="main (train.py:7)").event("exit", code=None)
+    finding = only(diagnose(script.records), "exited")
+    assert finding.severity == "info" and finding.symptom.endswith("with KeyboardInterrupt")
+    assert finding.evidence[-1].text == "exception: KeyboardInterrupt, in main (train.py:7)"
 
 
 def test_a_process_that_raised_and_was_killed_before_its_exit_record_died_of_the_exception() -> None:

@@ -97,6 +97,14 @@ def test_an_exception_is_a_failure_and_is_named(job: subprocess.Popen[bytes]) ->
     assert "ValueError: bad batch" in only().why and "traceback" not in only().why
 
 
+@pytest.mark.parametrize("text", ["KeyboardInterrupt", "KeyboardInterrupt: "])
+def test_an_exception_without_a_message_is_its_name_alone(text: str, job: subprocess.Popen[bytes]) -> None:
+    writer = Writer(pid=job.pid)
+    writer.train(0, 10)
+    writer.send(Event(EPOCH, "exception", text), Event(EPOCH, "exit", data={"code": None}))
+    assert only().why == "it ended with KeyboardInterrupt"
+
+
 def test_on_another_host_a_silent_run_is_stale_and_never_died() -> None:
     writer = Writer(host="node17", pid=3_999_999)
     writer.train(0, 10)

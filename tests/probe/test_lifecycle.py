@@ -106,6 +106,12 @@ def test_an_exception_is_recorded_and_reaches_the_jobs_own_hook_unchanged(home: 
     assert (end.kind, end.data) == ("exit", {"code": 1})
 
 
+def test_an_exception_without_a_message_is_recorded_by_its_name_alone(home: Path) -> None:
+    assert run("train(0.3)\nraise KeyboardInterrupt").returncode
+    exception = events(the_folder(home))[-2]
+    assert (exception.kind, exception.text) == ("exception", "KeyboardInterrupt")
+
+
 def test_a_traceback_is_printed_as_without_the_probe(home: Path) -> None:
     def without_lines(text: str) -> str:
         return re.sub(r"line \d+", "line", text)

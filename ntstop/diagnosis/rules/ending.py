@@ -110,7 +110,7 @@ class EndRule(Rule):
         if event is None:
             return []
         where = f", in {event.data['where']}" if event.data.get("where") else ""
-        return [Evidence(f"exception: {event.text}{where}", step=self.context.last_x)]
+        return [Evidence(f"exception: {event.text.rstrip(': ')}{where}", step=self.context.last_x)]
 
     def _one_for_all(self, at: int) -> bool:
         """Ranks that end well are one note, not a thousand: the first one's, which counts them."""
