@@ -17,9 +17,8 @@ from ntstop.sparkline import spark
 
 _SPARK = 60
 """Cells of a curve."""
-_PHASE_STEPS = 64
-"""Newest steps that the shares of the phases and the step time are taken over."""
-"""A phase older than both is told in place of the rate."""
+_TIMED_STEPS = 64
+"""Newest steps that the step time is the median of."""
 _SHOWN = ("loss", "lr", "grad_norm", "step_time")
 _NOT_SHOWN = ("clip", "loss_scale", "skipped", "micro", "epoch", "samples", "tokens")
 _MOST_LOGGED = 50
@@ -123,14 +122,16 @@ def _curve(name: str, series: Series) -> str:
     # In the order of the steps: attempts of a run may lie over each other.
     values = _without_rounding(window.mean[np.argsort(window.x, kind="stable")])
     last = text.number(series.last_y, 8)
+    remark = ""
     if name == "step_time":
         # The newest step alone may hold an evaluation.
-        newest = np.sort(series.recent(_PHASE_STEPS)[1])
+        newest = np.sort(series.recent(_TIMED_STEPS)[1])
         last = text.duration(float(newest[len(newest) // 2]), 8)
+        remark = f"  median of the newest {len(newest)} steps" if len(newest) > 1 else ""
     broken = ""
     if series.nonfinite:
         broken = f"  {series.nonfinite:,} not finite, the first at step {series.first_nonfinite_x:,.0f}"
-    return f"{_label(name)} {last}  {spark(values, min(_SPARK, len(values)))}{broken}"
+    return f"{_label(name)} {last}  {spark(values, min(_SPARK, len(values)))}{remark}{broken}"
 
 
 def _without_rounding(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -145,12 +146,20 @@ def _label(name: str) -> str:
 
 
 def _phases(process: ProcessState) -> Iterator[str]:
-    """Where the newest steps spent their time."""
-    seconds = {name: series.recent(_PHASE_STEPS)[1].sum() for name, series in process.phases.items()}
+    """Where the time of the run went, evaluations that few steps have among it."""
+    seconds = {name: _total(series) for name, series in process.phases.items()}
     whole = sum(seconds.values())
     if whole > 0:
         shares = ", ".join(f"{text.safe(name)} {text.percent(spent / whole)}" for name, spent in seconds.items())
-        yield f"{'phases':<10} {shares}"
+        yield f"{'phases':<10} {shares}, over the whole run"
+
+
+def _total(series: Series) -> float:
+    """The sum of all its finite values."""
+    if series.x_range is None:
+        return 0.0
+    window = series.window(*series.x_range, _SPARK)
+    return float(np.nansum(window.mean * (window.count - window.nonfinite)))
 
 
 def _host(process: ProcessState) -> Iterator[str]:

@@ -82,7 +82,16 @@ def test_the_step_time_is_not_that_of_one_step_with_an_evaluation() -> None:
     writer = Writer()
     writer.train(0, 100)
     writer.send(msgspec.structs.replace(steps(100, [1.0]), duration=column("f4", [5.0])))
-    assert shown(writer)["step_time"].startswith("100 ms")
+    told = shown(writer)["step_time"]
+    assert told.startswith("100 ms") and told.endswith("median of the newest 64 steps")
+
+
+def test_the_shares_of_the_phases_are_those_of_the_whole_run_and_not_of_its_last_step() -> None:
+    writer = Writer()
+    writer.train(0, 8990)
+    evaluated = {"data": column("f4", [0.01]), "forward": column("f4", [0.09]), "eval": column("f4", [100.0])}
+    writer.send(msgspec.structs.replace(steps(8990, [1.0]), phases=evaluated))
+    assert shown(writer)["phases"] == "data 9.0%, forward 81%, eval 10%, over the whole run"
 
 
 def test_a_loss_that_is_the_mean_of_micro_batches_says_so() -> None:
