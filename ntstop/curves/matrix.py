@@ -100,11 +100,17 @@ class LayerMatrix:
         self._segment = 0
         self._last_x = -np.inf
         self._samples = 0
+        self._first: Floats | None = None
 
     @property
     def samples(self) -> int:
         """Samples taken in."""
         return self._samples
+
+    @property
+    def first(self) -> Floats:
+        """The first sample, NaN where it has none; all NaN before it."""
+        return np.full(self.layers, np.nan, np.float32) if self._first is None else self._first
 
     @property
     def last_x(self) -> float | None:
@@ -124,6 +130,8 @@ class LayerMatrix:
             raise ValueError(f"{len(values)} values for {self.layers} layers")
         self._pending.append((x, values, present))
         self._samples += 1
+        if self._first is None:
+            self._first = values.copy() if present is None else np.where(present, values, np.float32(np.nan))
         if len(self._pending) >= _PENDING:
             self._settle()
 
@@ -149,6 +157,20 @@ class LayerMatrix:
         if block is None or not len(found):
             return np.full(self.layers, np.nan, np.float32), np.zeros(self.layers, np.bool_)
         return block.mean[found[-1]].copy(), block.nonfinite[found[-1]].copy()
+
+    def steps_at(self, x: float) -> tuple[float, float] | None:
+        """First and last step of the samples that `column_at` is the mean of; None before the first."""
+        block = self._all()
+        found = np.flatnonzero(block.x_first <= x) if block is not None else np.empty(0, np.intp)
+        return (float(block.x_first[found[-1]]), float(block.x_last[found[-1]])) if block and len(found) else None
+
+    @property
+    def spacing(self) -> float:
+        """Usual distance of two samples, in steps; 0 where there is one at most."""
+        block = self._all()
+        apart = np.diff(block.x_first) if block is not None else np.empty(0)
+        apart = apart[apart > 0]
+        return float(np.median(apart)) / self._size if len(apart) else 0.0
 
     def _all(self) -> _Block | None:
         self._settle()

@@ -30,6 +30,8 @@ _LEAP_RANGES = 10.0
 four points the steps come back: no schedule does that, a corrupted counter or a time stamp logged as a step does."""
 _BREAKS_AT_ONCE = 64
 
+_USUAL = 64
+"""Newest points by which the usual distance of two is told."""
 _FEW = 16
 """Up to as many points at a time are copied: an array of each would take ten times the room of its numbers."""
 
@@ -159,18 +161,31 @@ class Series:
         points = self._raw.last(count)
         return points[_X].copy(), points[_Y].copy(), points[_T].copy()
 
+    @property
+    def spacing(self) -> float:
+        """Usual distance of the newest points, in steps; 0 where there is one at most."""
+        self._settle()
+        apart = np.abs(np.diff(self._raw.last(_USUAL)[_X]))
+        return float(np.median(apart)) if len(apart) else 0.0
+
     def y_at(self, x: float) -> float | None:
         """The value at `x`, or the nearest one before it, of the latest attempt that has one; None before the first.
 
         Where the points are gone, the mean of the bucket around `x`.
         """
+        point = self.point_at(x)
+        return None if point is None else point[1]
+
+    def point_at(self, x: float) -> tuple[float, float] | None:
+        """The step that `y_at` is of, `x` itself for the mean of the bucket around it, and that value."""
         self._settle()
         if (point := self._raw.newest_at_most(_X, x)) is not None:
-            return float(point[_Y])
+            return float(point[_X]), float(point[_Y])
         for block in self._pyramid.levels():
             found = np.flatnonzero(block[X_LO] <= x)
             if len(found):
-                return _value(block[:, found[-1]], x)
+                bucket = block[:, found[-1]]
+                return min(float(bucket[X_HI]), x), _value(bucket, x)
         return None
 
     def window(self, x0: float, x1: float, width: int, *, edges: bool = False) -> Buckets:

@@ -136,6 +136,8 @@ class ProcessState:
     """Phases in the order in which they were first seen."""
     devices: dict[int, str] = field(default_factory=dict)
     """Names of the accelerators by index."""
+    loader_most: int | None = None
+    """Batches that the workers of the data loader make ahead at most, as it was told last: at the end there is none."""
     accelerators: dict[int, Device] = field(default_factory=dict)
     """The newest record of each: what the driver does not say now is None there, whatever the curve was before."""
     steps: int = 0

@@ -138,6 +138,8 @@ class RunState:
             process.heartbeat, process.heartbeat_arrival = record, time.monotonic()
             if record.loader_ready is not None:
                 _append(process, LOADER_QUEUE, record.loader_ready, record.t)
+            if record.loader_most is not None:
+                process.loader_most = record.loader_most
         elif isinstance(record, Event):
             _apply_event(process, record)
         elif isinstance(record, Schema):

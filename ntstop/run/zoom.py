@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntstop.curves.buckets import Buckets
-from ntstop.curves.matrix import Flags, MatrixWindow
+from ntstop.curves.matrix import Flags, LayerMatrix, MatrixWindow
 from ntstop.curves.series import Series
 
 from .detail import Detail, DetailReader, folders_of
@@ -111,17 +111,27 @@ class Zoom:
             return coarse
         return _joined(fine.window(x0, min(x1, detail.x1), columns), coarse, detail.x1)
 
-    def value_at(self, process: ProcessState, name: str, x: float) -> float | None:
-        """`Series.y_at`, from the stretch that is at hand where `x` lies in it."""
+    def point_at(self, process: ProcessState, name: str, x: float) -> tuple[float, float] | None:
+        """`Series.point_at`, from the stretch that is at hand where `x` lies in it."""
         fine = self._at_hand(process, x)
         series = fine.track.series.get(name) if fine else None
-        return (series or process.series.get(name) or _NOTHING).y_at(x)
+        point = series.point_at(x) if series is not None else None
+        # A curve with few points may have none in the stretch that was read.
+        return point or (process.series.get(name) or _NOTHING).point_at(x)
 
     def layers_at(self, process: ProcessState, field: str, x: float) -> tuple[NDArray[np.float32], Flags]:
         """`LayerMatrix.column_at`, from the stretch that is at hand where `x` lies in it. Raises `KeyError`."""
+        return self._matrix_at(process, field, x).column_at(x)
+
+    def sample_at(self, process: ProcessState, field: str, x: float) -> tuple[float, float] | None:
+        """`LayerMatrix.steps_at` of the same."""
+        return self._matrix_at(process, field, x).steps_at(x)
+
+    def _matrix_at(self, process: ProcessState, field: str, x: float) -> LayerMatrix:
         matrix, fine = process.layers[field], self._at_hand(process, x)
         found = fine.track.layers.get(field) if fine else None
-        return (found if found is not None and found.layers == matrix.layers else matrix).column_at(x)
+        is_same = found is not None and found.layers == matrix.layers and found.steps_at(x) is not None
+        return found if found is not None and is_same else matrix
 
     def _at_hand(self, process: ProcessState, x: float) -> Detail | None:
         detail = self._reader.at_hand

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from ntstop_probe.wire import Event
+
 from ..diagnosis.finding import Finding
 from ..run.process import ProcessState
 from .raster.spec import Marker
@@ -20,6 +22,11 @@ _KINDS: dict[str, Literal["checkpoint", "epoch", "eval", "resume", "mark", "samp
 """Events that are drawn."""
 
 
+def event_step(event: Event) -> int | None:
+    """Where an event stands on the step axis; None: nowhere."""
+    return event.step if event.step is not None else event.ordinal
+
+
 def markers_of(process: ProcessState, findings: Sequence[Finding], noted: Iterable[int] = ()) -> list[Marker]:
     """Markers of one process, findings last so that they are drawn over the events; info findings are left out.
 
@@ -33,7 +40,7 @@ def markers_of(process: ProcessState, findings: Sequence[Finding], noted: Iterab
             # An interval that moved is no mark; that something is left out, or comes back, is.
             before, tier = tier, event.data.get("tier", "full")
             kind = None if tier == before else kind
-        step = event.step if event.step is not None else event.ordinal
+        step = event_step(event)
         if kind and step is not None:
             marks.append(Marker(float(step), kind))
     marks += [Marker(float(step), "note") for step in noted]

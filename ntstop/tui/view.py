@@ -40,6 +40,11 @@ class StepView:
         return self.last if self.frozen is None else self.frozen
 
     @property
+    def told_at(self) -> float:
+        """The step whose values are told: that under the cursor, else the last that may be drawn."""
+        return self.shown_last if self.cursor is None else self.cursor
+
+    @property
     def window(self) -> tuple[float, float]:
         """First and last step of the axis; the second is always greater."""
         if self.span is None:

@@ -24,6 +24,7 @@ from .colours import PLACES, ColourBook
 from .marks import markers_of
 from .raster.ink import Ink
 from .raster.spec import Marker, Span
+from .reading import Reading, reading_at
 from .view import StepView
 
 
@@ -80,17 +81,34 @@ class Look:
         """`Series.window` of the first run's series `name`, as fine as the recording has it. Raises `KeyError`."""
         return self.session.zoom.window(self.session.state, self.process, name, x0, x1, columns, edges=edges)
 
-    def value_at(self, name: str, x: float) -> float | None:
-        """`Series.y_at` of the same."""
-        return self.session.zoom.value_at(self.process, name, x)
+    def reading(self, name: str, process: ProcessState | None = None) -> Reading:
+        """The value of a series where values are told, and the step it is of; of the first rank, or of `process`."""
+        process = process or self.process
+        series = process.series.get(name)
+        if series is None:
+            return Reading()
+        point = self.session.zoom.point_at(process, name, self.told_at)
+        return reading_at(point, series.spacing, self.view.cursor, self.view.shown_last)
+
+    def layer_reading(self, field: str, y: float) -> Reading:
+        """`y`, which layers have of `field` where values are told, and the step of that sample."""
+        matrix, view = self.process.layers.get(field), self.view
+        steps = None if matrix is None else self.sample_at(field)
+        if matrix is None or steps is None:
+            return Reading(y)
+        return reading_at((min(steps[1], view.told_at), y), matrix.spacing, view.cursor, view.shown_last)
 
     def layers(self, field: str, x0: float, x1: float, columns: int) -> MatrixWindow:
         """`LayerMatrix.window` of `field`, as fine as the recording has it. Raises `KeyError`."""
         return self.session.zoom.layers(self.session.state, self.process, field, x0, x1, columns)
 
-    def layers_at(self, field: str, x: float) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """`LayerMatrix.column_at` of the same."""
-        return self.session.zoom.layers_at(self.process, field, x)
+    def layers_at(self, field: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """`LayerMatrix.column_at` of the same, where values are told."""
+        return self.session.zoom.layers_at(self.process, field, self.view.told_at)
+
+    def sample_at(self, field: str) -> tuple[float, float] | None:
+        """`LayerMatrix.steps_at` of the same."""
+        return self.session.zoom.sample_at(self.process, field, self.view.told_at)
 
 
 class Workspace:

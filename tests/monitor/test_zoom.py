@@ -93,7 +93,7 @@ def test_the_value_under_the_cursor_is_exact_where_the_stretch_is_at_hand(sessio
     with session.lock:
         process = session.state.primary
         assert process is not None
-        assert session.zoom.value_at(process, "loss", 30_051) == 30_051
+        assert session.zoom.point_at(process, "loss", 30_051) == (30_051, 30_051)
 
 
 def test_a_wide_view_reads_nothing_from_disk(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,4 +94,4 @@ async def test_of_a_finding_in_a_layer_the_curve_is_that_of_the_layer() -> None:
             await screen.go("7")
             await screen.shows("evidence gradient norm, blocks.3.mlp")
             pane = screen.shown.query_one(EvidencePane)
-            assert pane.at is not None and 1e-4 < pane.at < 1e-1 and len(pane.spec.spans) == 1
+            assert pane.at.y is not None and 1e-4 < pane.at.y < 1e-1 and len(pane.spec.spans) == 1

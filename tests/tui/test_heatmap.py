@@ -17,7 +17,7 @@ from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.names import group_rows
 from ntstop.tui.raster.spec import Colours, Glyphs, Marker, Span
 from ntstop.tui.raster.stack import Part, StackSpec, plot_stack, stack_step_at
-from ntstop.tui.widgets.layers import LayerColumn, LayersPane
+from ntstop.tui.widgets.layers import LayerColumn, LayersPane, furthest
 
 NAN, INF = math.nan, math.inf
 any_float = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
@@ -72,10 +72,32 @@ def test_many_values_in_a_cell_are_averaged_in_the_logarithm() -> None:
 def test_of_many_layers_that_are_not_finite_none_is_called_the_furthest() -> None:
     names = ("tok.weight", "blocks.0.up.weight", "head.weight")
     pane = LayersPane()
-    pane.column = LayerColumn(names, np.full(3, NAN, np.float32), np.array([False, True, False]))
+    telling = np.ones(3, np.bool_)
+    pane.column = LayerColumn(names, np.full(3, NAN, np.float32), np.array([False, True, False]), telling)
     assert ("blocks.0.up.weight", Ink.TEXT) in pane.values()[0]
-    pane.column = LayerColumn(names, np.full(3, NAN, np.float32), np.array([True, True, False]))
+    pane.column = LayerColumn(names, np.full(3, NAN, np.float32), np.array([True, True, False]), telling)
     assert [text for text, _ in pane.values()[0]] == ["2 of 3 layers", "not finite"]
+
+
+def test_the_worst_layer_is_a_weight_that_did_not_begin_near_zero() -> None:
+    names = ("a.weight", "norm.bias", "lora_B.weight", "b.weight")
+    ratios = np.array([0.02, 103.0, 5.0, 0.2], np.float32)
+    telling = np.array([True, False, False, True])
+    assert furthest(LayerColumn(names, ratios, np.zeros(4, np.bool_), telling)) == 3
+    ratios[1] = 0.0
+    assert furthest(LayerColumn(names, ratios, np.zeros(4, np.bool_), telling)) == 3
+    assert furthest(LayerColumn(names, ratios, np.zeros(4, np.bool_), np.zeros(4, np.bool_))) == 1
+
+
+def test_a_layer_that_began_near_zero_is_drawn_no_louder_than_one_shade_above() -> None:
+    values = np.array([[50.0] * 10, [50.0] * 10, [1e-6] * 10])
+    spec = HeatSpec(
+        names=("a.weight", "a.bias", "b.bias"), x=np.arange(10.0), values=values, quiet=np.array([False, True, True]),
+        x_range=(0, 9), width=40, height=6,
+    )  # fmt: skip
+    picture, box = plot_heat(spec), heat_box(spec)
+    inks = [int(picture.ink[box.top + row, box.left + 3]) for row in range(3)]
+    assert inks == [Ink.HEAT_HIGH_3, Ink.HEAT_HIGH_1, Ink.HEAT_LOW_3]
 
 
 def test_a_row_for_several_layers_shows_the_one_furthest_from_healthy() -> None:

@@ -96,4 +96,5 @@ async def test_curves_are_named_where_they_end_and_every_pane_says_the_step_of_t
         for name in ("allocated", "reserved", "process", "workers"):
             assert any(f" {name} " in f"{line} " for line in chart), name
         screen.app.workspace.view.show(200)
-        await screen.shows("memory step 200, GiB", "ledger step 200", "resources step 200")
+        of = "sample of step 199, 1 before"
+        await screen.shows(f"memory {of}, GiB", "ledger step 200", f"resources {of}")

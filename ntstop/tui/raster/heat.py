@@ -47,6 +47,8 @@ class HeatSpec:
     x: Floats | None = None
     values: Floats | None = None
     nonfinite: NDArray[np.integer | np.bool_] | None = None
+    quiet: NDArray[np.bool_] | None = None
+    """Layers (n,) of which a high value says little: they get the first shade above the band, never a louder one."""
     band: tuple[float, float] = (1e-3, 1e-2)
     level: float = 10.0
     """From one level outside of the band to the next, as a factor."""
@@ -162,6 +164,8 @@ def _levels(spec: HeatSpec, cells: XScale) -> NDArray[np.int64]:
     below, above = mean < low - 1e-9, mean > high + 1e-9
     level[below] = _OK - np.clip(np.ceil(low - mean[below] - 1e-9), 1, LEVELS).astype(np.int64)
     level[above] = _OK + np.clip(np.ceil(mean[above] - high - 1e-9), 1, LEVELS).astype(np.int64)
+    if spec.quiet is not None and len(spec.quiet) == len(level):
+        level[spec.quiet] = np.minimum(level[spec.quiet], _OK + 1)
     level[count_in == 0] = _MISSING
     level[(zeros_in > 0) & (zeros_in >= count_in)] = _ZERO
     level[bads_in > 0] = _NONFINITE

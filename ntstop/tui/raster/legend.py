@@ -57,7 +57,13 @@ def _draw_counts(picture: Picture, spec: ChartSpec, bad: int, dropped: int) -> i
 
 
 def value_at(trace: Trace, cursor: float | None) -> float | None:
-    """The last value at or before the cursor, or the last of all, finite or not; None where there is none.
+    """The value of `point_at`."""
+    point = point_at(trace, cursor)
+    return None if point is None else point[1]
+
+
+def point_at(trace: Trace, cursor: float | None) -> tuple[float, float] | None:
+    """The last point (x, y) at or before the cursor, or the last of all, finite or not; None where there is none.
 
     A gap (NaN that `nonfinite` does not count) has no value, so the one before it is told.
     """
@@ -67,4 +73,4 @@ def value_at(trace: Trace, cursor: float | None) -> float | None:
     if cursor is not None:
         known &= trace.x <= cursor
     indexes = np.flatnonzero(known)
-    return float(trace.y[indexes[-1]]) if len(indexes) else None
+    return (float(trace.x[indexes[-1]]), float(trace.y[indexes[-1]])) if len(indexes) else None

@@ -18,13 +18,13 @@ from ..choice import CurveChoice
 from ..colours import ColourBook
 from ..raster.ink import Ink, line
 from ..raster.labels import mark_of
-from ..raster.legend import value_at
 from ..raster.spec import Level, Trace
+from ..reading import reading_on
 from ..styles.paint import glyphs_of
 from ..traces import Frame, Lane, axes_of, chart_of, differences, frame_of, scaled, trace_of
 from ..workspace import Look
 from .grid import Cell, ChartGrid, Geometry
-from .pane import Pane, Value, value
+from .pane import Pane, Value, dated
 
 AT_A_TIME = 12
 """Of so many charts one is drawn at each turn, so that a screen full of them is no burst."""
@@ -232,13 +232,14 @@ class CurvesPane(Pane):
         lines = [trace for trace in traces if trace.kind == "line"]
         if len(frame.lanes) > 1:
             # Whose curve is lower is seen in the averages.
-            found = [(trace, name, value_at(trace, frame.cursor)) for trace in lines]
+            found = [(trace, name, reading_on(trace, frame.cursor, of_steps=frame.axis == "step")) for trace in lines]
         else:
             there = [name for name in names if name in look.process.series]
             known = zip(lines, there, strict=False)
-            found = [(trace, name, look.value_at(name, look.told_at)) for trace, name in known]
+            found = [(trace, name, look.reading(name)) for trace, name in known]
         return [
-            value(told(name, at).rjust(6), Ink.STRONG, key=trace.mark, key_ink=trace.ink) for trace, name, at in found
+            dated(read, told(name, read.y).rjust(6), before=((trace.mark, trace.ink),) if trace.mark else ())
+            for trace, name, read in found
         ]
 
     def _label_width(self) -> int:

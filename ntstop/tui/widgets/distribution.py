@@ -144,8 +144,8 @@ class DistributionPane(Pane):
         """The step times in view."""
         self.told = step_times(look.process, look.view)
         cursor = look.view.cursor
-        took = None if cursor is None else look.value_at(STEP_TIME, cursor)
-        self.bars.at = None if cursor is None or took is None else (count(cursor), took)
+        took = look.reading(STEP_TIME)
+        self.bars.at = None if cursor is None or took.y is None else (count(took.x), took.y)
 
     def present(self) -> None:
         """Bars, and the quantiles in the title."""

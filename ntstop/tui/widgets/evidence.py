@@ -13,11 +13,12 @@ from ...run.names import main_curve
 from ...run.units import scale_of, told
 from ..raster.ink import Ink
 from ..raster.spec import ChartSpec, Span, Trace
+from ..reading import Reading, reading_on
 from ..traces import chart_of, frame_of, named_in, scaled, trace_of
 from ..workspace import Look
 from .chart import Chart
 from .layer_curves import layer_trace
-from .pane import Pane, value
+from .pane import Pane, dated
 
 
 def series_of(finding: Finding, known: Collection[str]) -> str | None:
@@ -27,12 +28,6 @@ def series_of(finding: Finding, known: Collection[str]) -> str | None:
 
 FIELDS = {"grad_norm": "gradient norm", "param_norm": "weight norm", "update_ratio": "update over weight norm"}
 """What is measured of layers, in words."""
-
-
-def _at(trace: Trace, step: float) -> float | None:
-    """The value of a curve at `step`, or the last before it."""
-    before = np.flatnonzero((trace.x <= step) & np.isfinite(trace.y))
-    return float(trace.y[before[-1]]) if len(before) else None
 
 
 class EvidencePane(Pane):
@@ -51,7 +46,7 @@ class EvidencePane(Pane):
         self.chart = Chart()
         self.spec = ChartSpec()
         self.curve, self.unit, self.whose = "", "", ""
-        self.at: float | None = None
+        self.at = Reading()
 
     def body(self) -> ComposeResult:
         """The chart."""
@@ -60,12 +55,12 @@ class EvidencePane(Pane):
     def gather(self, look: Look) -> None:
         """The curve of the finding that the screen has set, of the rank that it is in, and its value at the cursor."""
         finding, process = self.finding, look.process
-        self.curve, self.unit, self.whose, self.at = "", "", "", None
+        self.curve, self.unit, self.whose, self.at = "", "", "", Reading()
         self.spec = ChartSpec(empty="no finding is chosen", x_range=look.view.window)
         if finding is None:
             return
         if (trace := self._of_layers(finding, look)) is not None:
-            self.curve, self.at = f"{trace.label}, {finding.where}", _at(trace, look.told_at)
+            self.curve, self.at = f"{trace.label}, {finding.where}", reading_on(trace, look.view.cursor)
             self.spec = replace(chart_of(frame_of(look, "step"), [trace], log=look.view.log), spans=(self.span,))
             return
         other = look.session.state.ranks.get(finding.rank)
@@ -82,7 +77,7 @@ class EvidencePane(Pane):
         traces = trace_of(frame, lane, self.curve, columns, look.view.smoothing, Ink.LINE_0, band=True)
         tops = [float(np.abs(trace.y[np.isfinite(trace.y)]).max(initial=0.0)) for trace in traces]
         scale = scale_of(self.curve, max(tops, default=0.0))
-        self.unit, self.at = scale.unit, look.session.zoom.value_at(process, self.curve, look.told_at)
+        self.unit, self.at = scale.unit, look.reading(self.curve, process)
         spec = chart_of(frame, scaled(traces, scale), log=look.view.log)
         self.spec = replace(spec, spans=(self.span,))
 
@@ -100,5 +95,5 @@ class EvidencePane(Pane):
     def present(self) -> None:
         """The chart, and the value in the title."""
         self.chart.show(self.spec)
-        values = [value(told(self.curve, self.at))] if self.at is not None else []
+        values = [dated(self.at, told(self.curve, self.at.y))] if self.at.y is not None else []
         self.head(values, " ".join(part for part in (self.whose, self.curve, self.unit) if part))

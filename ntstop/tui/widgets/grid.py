@@ -13,7 +13,7 @@ from ..raster.picture import Picture
 from ..raster.spec import ChartSpec
 from ..styles.paint import glyphs_of
 from .chart import PictureWidget
-from .pane import Value, draw_title, is_ascii, value_cells
+from .pane import Value, draw_title, fitting_values, is_ascii
 
 SMALLEST_CELL = (37, 8)
 """Columns and rows of a chart below which its curve is not worth a look."""
@@ -62,9 +62,7 @@ def draw_cell(cell: Cell, picture: Picture, plotted: Picture, box: tuple[int, in
     left, top, width, height = box
     name = clip(cell.name, max(width - 14, 8), left=True)
     room = max(width - cell_width(name) - 8, 0)
-    values = list(cell.values)
-    while values and value_cells(values) > room:
-        values.pop()
+    values = fitting_values(cell.values, room, least=0)
     title = draw_title(name, values, width, focused=cell.is_chosen, note=cell.note, ascii_only=plain)
     for part, row in ((title, top), (plotted, top + 1)):
         rows = slice(row, min(row + part.height, top + height))

@@ -14,9 +14,10 @@ from ntstop_probe.wire import Device
 
 from ...run.process import ProcessState
 from ...sparkline import spark
-from ...text import byte_unit, clip, count, fit, size
+from ...text import byte_unit, clip, fit, size
 from ..raster.ink import Ink
 from ..raster.picture import Picture
+from ..reading import sample_words, sampled_at
 from ..view import StepView
 from ..workspace import Look
 from .chart import PictureWidget
@@ -29,6 +30,9 @@ FLAT = 0.05
 
 FULL, NEARLY_ALL = 0.1, 0.9
 """Shares of the shared memory from which it has a line without loader workers too, and from which it is set off."""
+
+HOST = ("host/process_cpu", "gpu0/utilization", "alloc0/allocated")
+"""Of each thing that is measured once a second a curve that tells when."""
 
 At = Callable[[str], float | None]
 """The value of a series at the cursor, or its newest."""
@@ -208,7 +212,7 @@ class HostPane(Pane):
     HELP = (
         "Measured once a second: accelerators and their allocator, this process, its children (own: what they share "
         "with nobody), the shared memory through which loader workers hand over, the host. Values are those at the "
-        "cursor."
+        "cursor, or of the last sample before it: the title tells its step."
     )
 
     def __init__(self, *, id: str | None = None, in_detail: bool = False) -> None:
@@ -229,7 +233,7 @@ class HostPane(Pane):
         names = sorted(set(process.devices.values()))
         self.note = ", ".join(f"{list(process.devices.values()).count(name)}× {name}" for name in names)
         if look.view.cursor is not None:
-            self.note = f"step {count(look.view.cursor)}"
+            self.note = sample_words(sampled_at(process, look.view.cursor, HOST), look.view.cursor)
 
     def present(self) -> None:
         """The lines, and the devices' names in the title."""

@@ -13,12 +13,13 @@ from ...text import count, dotted
 from .. import bindings
 from ..raster.ink import Ink, line
 from ..raster.spec import ChartSpec, Level, Trace
+from ..reading import Reading
 from ..workspace import Look
 from .chart import Chart
 from .grid import Cell, ChartGrid
 from .layer_table import LayerLine, layer_line, number_text, share_text
 from .layers import HEALTHY
-from .pane import Pane, Value, value
+from .pane import Pane, Value, dated
 
 FIELDS = {"ratio": "grad", "update_ratio": "update"}
 """The curves of the one chart, with what stands in the title of each; both are over the norm of the weight."""
@@ -100,9 +101,8 @@ def layer_cell(look: Look, told: Measured, columns: int, layers: Sequence[int], 
     if told.is_share:
         spec = replace(spec, y_range=(0.0, 100.0))
     at = np.nan if row is None else getattr(row, told.column)
-    return Cell(
-        told.title, spec, [value((share_text if told.is_share else number_text)(at))], "%" if told.is_share else ""
-    )
+    text = (share_text if told.is_share else number_text)(at)
+    return Cell(told.title, spec, [dated(look.layer_reading(told.field, at), text)], "%" if told.is_share else "")
 
 
 def _percent(trace: Trace) -> Trace:
@@ -129,6 +129,7 @@ class LayerCurvesPane(Pane):
         self.spec = ChartSpec()
         self.cells: list[Cell] = []
         self.row: LayerLine | None = None
+        self.readings: dict[str, Reading] = {}
         self.label, self.chosen = "", tuple[int, ...]()
         self.is_large = False
         self._step: float | None = None
@@ -161,6 +162,7 @@ class LayerCurvesPane(Pane):
             self.cells = [layer_cell(look, told, room, self.chosen, self.row) for told, room in cells]
         else:
             self.spec = layer_spec(look, self.chart.dot_columns or 2, self.chosen)
+            self.readings = {field: look.layer_reading(field, getattr(self.row, field, np.nan)) for field in FIELDS}
 
     def present(self) -> None:
         """The charts, with the layer's name and its values in the title."""
@@ -176,12 +178,12 @@ class LayerCurvesPane(Pane):
             self.chart.show(self.spec)
             # The step stands at the axis.
             note = NOTE
-            ratios = {"ratio": self.row.ratio, "update_ratio": self.row.update_ratio} if self.row else {}
             inks = {trace.label: trace.ink for trace in self.spec.traces}
-            for field, at in ratios.items():
+            for field, read in self.readings.items() if self.row else ():
                 is_broken = field == "ratio" and self.row is not None and self.row.nonfinite
                 if (label := FIELDS[field]) in inks:
+                    at = np.nan if read.y is None else read.y
                     text, ink = ("nan/inf", Ink.NONFINITE) if is_broken else (number_text(at), Ink.STRONG)
-                    told.append(value(text, ink, key=label, key_ink=inks[label]))
+                    told.append(dated(read, text, ink, before=((label, inks[label]),)))
         self.called = dotted(self.label, 26) or self.NAME
         self.head(told, note)

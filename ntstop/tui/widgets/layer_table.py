@@ -15,8 +15,9 @@ from ...text import count, number, percent
 from .. import bindings
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
+from ..reading import sample_words
 from ..workspace import Look
-from .layers import HEALTHY, why_no_layers
+from .layers import HEALTHY, began_near_zero, why_no_layers
 from .pane import value
 from .table import TablePane
 
@@ -43,6 +44,8 @@ class LayerLine:
     nonfinite: bool
     frozen: bool
     numel: int
+    is_quiet: bool = False
+    """It began near 0: its ratio says little."""
 
 
 def folded(names: Sequence[str], how: str) -> dict[str, list[int]]:
@@ -60,6 +63,7 @@ class _Columns:
     """All layers at one step, and what the schema says of them."""
 
     fields: dict[str, NDArray[np.float32]]
+    quiet: NDArray[np.bool_]
     bad: NDArray[np.bool_]
     frozen: Sequence[bool]
     numel: Sequence[int]
@@ -77,9 +81,8 @@ def layer_line(look: Look, label: str, layers: Sequence[int]) -> LayerLine | Non
 
 
 def _columns(look: Look) -> _Columns:
-    process, view = look.process, look.view
+    process = look.process
     names, schema = process.layer_names, process.schema
-    step = view.shown_last if view.cursor is None else view.cursor
     fields: dict[str, NDArray[np.float32]] = {}
     bad = np.zeros(len(names), bool)
     for field in FIELDS:
@@ -87,11 +90,11 @@ def _columns(look: Look) -> _Columns:
         if matrix is None or matrix.layers != len(names):
             fields[field] = np.full(len(names), np.nan, np.float32)
             continue
-        fields[field], nonfinite = look.layers_at(field, step)
+        fields[field], nonfinite = look.layers_at(field)
         bad |= nonfinite
     frozen = schema.frozen if schema is not None and len(schema.frozen) == len(names) else [False] * len(names)
     numel = schema.numel if schema is not None and len(schema.numel) == len(names) else [0] * len(names)
-    return _Columns(fields, bad, frozen, numel)
+    return _Columns(fields, began_near_zero(process), bad, frozen, numel)
 
 
 def _line(label: str, layers: Sequence[int], columns: _Columns) -> LayerLine:
@@ -109,7 +112,18 @@ def _line(label: str, layers: Sequence[int], columns: _Columns) -> LayerLine:
         nonfinite=any(columns.bad[index] for index in layers),
         frozen=all(columns.frozen[index] for index in layers),
         numel=sum(columns.numel[index] for index in layers),
+        is_quiet=all(columns.quiet[index] for index in layers),
     )
+
+
+def _samples(look: Look) -> tuple[str, str]:
+    """Which sample the table tells; and which the updates are of, where that is another: they are taken less often."""
+    there = [field for field in FIELDS if field in look.process.layers]
+    steps = {field: look.sample_at(field) for field in there}
+    words = sample_words(steps[there[0]], look.view.cursor) if there else ""
+    update = steps.get("update_ratio")
+    is_other = update is not None and update != steps[there[0]]
+    return words, f"update of step {count(update[1])}" if update is not None and is_other else ""
 
 
 def _norm(values: NDArray[np.float32], layers: Sequence[int]) -> float:
@@ -132,10 +146,11 @@ class LayerTable(TablePane[LayerLine]):
 
     NAME = "layers"
     HELP = (
-        "At the cursor or the newest sample. ratio: norm of the gradient over that of the weight, healthy from 1e-3 "
-        "to 1e-2. update: what a step changes, over the norm of the weight. zero: share of gradient elements that are "
-        "exactly 0. same: share of elements that the update left as they were. Several layers in a row: the root of "
-        "the sum of squares of norms, the mean of the rest."
+        "The newest sample, or the last at the cursor; the title tells of which step, and that of the updates where "
+        "it is another: they are dim then. ratio: norm of the gradient over that of the weight, healthy from 1e-3 to "
+        "1e-2; dim where the weight began near 0. update: what a step changes, over the norm of the weight. zero: "
+        "share of gradient elements that are exactly 0. same: share of elements that the update left as they were. "
+        "Several layers in a row: the root of the sum of squares of norms, the mean of the rest."
     )
     BINDINGS: ClassVar = bindings.TABLE
     COLUMNS = (
@@ -163,7 +178,8 @@ class LayerTable(TablePane[LayerLine]):
         self.found: Sequence[LayerLine] = ()
         self.empty = "no layer statistics yet"
         self._told: tuple[int, ...] | None = None
-        self._step: float | None = None
+        self.sample = self.update_words = ""
+        """Which sample is told; and that the updates are of another."""
 
     def choose_layer(self, layer: int) -> None:
         """Choose the row that stands for this layer."""
@@ -179,13 +195,13 @@ class LayerTable(TablePane[LayerLine]):
         """A line for each row."""
         self.found = layer_lines(look, self.how)
         self.empty = why_no_layers(look.process)
-        self._step = look.view.cursor
+        self.sample, self.update_words = _samples(look)
 
     def present(self) -> None:
         """The table; the first time, the curves learn whose they are."""
         self.set_rows(self.found)
-        note = "newest sample" if self._step is None else f"step {count(self._step)}"
-        self.head([value(f"{count(len(self.found))} {self.how}")] if self.found else [], note if self.found else "")
+        note = ", ".join(filter(None, (self.sample, self.update_words))) if self.found else ""
+        self.head([value(f"{count(len(self.found))} {self.how}")] if self.found else [], note)
         self._tell()
 
     def chosen_changed(self) -> None:
@@ -207,6 +223,8 @@ class LayerTable(TablePane[LayerLine]):
             judged = Ink.DIM
         elif row.ratio == 0:
             judged = Ink.DIM if row.frozen else Ink.WARNING
+        elif row.is_quiet and row.ratio > high:
+            judged = Ink.DIM
         else:
             judged = Ink.HEAT_LOW_2 if row.ratio < low / 10 else Ink.HEAT_HIGH_2 if row.ratio > high * 10 else Ink.TEXT
         return (
@@ -218,7 +236,7 @@ class LayerTable(TablePane[LayerLine]):
             ),
             Cell(number_text(row.param_norm)),
             Cell(number_text(row.ratio, row.frozen), judged),
-            Cell(number_text(row.update_ratio, row.frozen)),
+            Cell(number_text(row.update_ratio, row.frozen), Ink.DIM if self.update_words else Ink.TEXT),
             Cell(share_text(row.zero), Ink.WARNING if row.zero >= 0.99 else Ink.TEXT),
             Cell(share_text(row.unchanged), Ink.WARNING if row.unchanged >= 0.99 and not row.frozen else Ink.TEXT),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,15 +12,18 @@ from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
 
+from ...diagnosis.layer_names import is_weight
 from ...run.process import ProcessState
-from ...text import dotted, number
+from ...text import count, dotted, number
 from .. import bindings
+from ..marks import event_step
 from ..raster.heat import HeatSpec, heat_box
 from ..raster.ink import Ink
 from ..raster.picture import Picture
+from ..reading import Reading
 from ..workspace import Look
 from .heatmap import HeatMap
-from .pane import Pane, Value, value
+from .pane import Pane, Value, dated
 
 FIELD = "ratio"
 NOTE = "grad/weight norm"
@@ -29,6 +32,10 @@ HEALTHY = (1e-3, 1e-2)
 layers of norms lie up to two decades above it: what counts is a layer beside the others, and beside itself."""
 
 
+NEAR_ZERO = 1e-3
+"""Root mean square of the elements: weights begin at 0.002 and more, and a first step moves by the rate."""
+GAP = 2.0
+"""Usual distances of two samples over which the map draws one on."""
 SOON = 100
 """Steps after which what has not been measured will not be."""
 NOTHING = 3
@@ -42,6 +49,10 @@ class LayerColumn:
     names: tuple[str, ...]
     values: NDArray[np.float32]
     nonfinite: NDArray[np.bool_]
+    is_telling: NDArray[np.bool_]
+    """See `telling_layers`."""
+    reading: Reading = field(default_factory=Reading)
+    """Where the sample was taken."""
 
     def value_of(self, layers: Sequence[int]) -> str:
         """The mean ratio of some layers, in words where it is no number."""
@@ -64,6 +75,7 @@ def heat_spec(look: Look, columns: int) -> HeatSpec:
         x=window.x,
         values=window.mean.astype(np.float64),
         nonfinite=window.nonfinite,
+        quiet=began_near_zero(process),
         band=HEALTHY,
         x_range=(left, right),
         markers=tuple(look.markers),
@@ -74,12 +86,43 @@ def heat_spec(look: Look, columns: int) -> HeatSpec:
 
 def column_at(look: Look) -> LayerColumn | None:
     """All layers at the cursor, or at the newest sample; None where there is none."""
-    process, view = look.process, look.view
+    process = look.process
     matrix = process.layers.get(FIELD)
     if matrix is None or len(process.layer_names) != matrix.layers:
         return None
-    step = view.shown_last if view.cursor is None else view.cursor
-    return LayerColumn(process.layer_names, *look.layers_at(FIELD, step))
+    return LayerColumn(
+        process.layer_names, *look.layers_at(FIELD), telling_layers(process), look.layer_reading(FIELD, 0.0)
+    )
+
+
+def began_near_zero(process: ProcessState) -> NDArray[np.bool_]:
+    """Which layers had next to no norm in their first sample: a gradient is large beside it, whatever it is."""
+    matrix, schema, size = process.layers.get("param_norm"), process.schema, len(process.layer_names)
+    if matrix is None or matrix.layers != size or schema is None or len(schema.numel) != size:
+        return np.zeros(size, np.bool_)
+    return matrix.first <= NEAR_ZERO * np.sqrt(np.maximum(schema.numel, 1))
+
+
+def telling_layers(process: ProcessState) -> NDArray[np.bool_]:
+    """Which layers are worth naming by their ratio: no biases, and nothing that began near 0."""
+    weights = np.array([is_weight(name) for name in process.layer_names], np.bool_)
+    return weights & ~began_near_zero(process)
+
+
+def why_no_sample(look: Look) -> str:
+    """Why the map is empty at the cursor, by what the probe said when it began to look less; "" where it is not."""
+    matrix, cursor = look.process.layers.get(FIELD), look.view.cursor
+    steps = None if matrix is None or cursor is None else look.sample_at(FIELD)
+    if matrix is None or cursor is None or (steps is not None and cursor - steps[1] <= GAP * matrix.spacing):
+        return ""
+    told = [event for event in look.process.events if event.kind == "sampling" and event.data]
+    since = [(at, event) for event in told if (at := event_step(event)) is not None and at <= cursor]
+    if not since:
+        return "no sample here"
+    at, event = since[-1]
+    every, tier = event.data.get("layers"), event.data.get("tier")
+    how = "none taken" if every is None else "no parameter norms" if tier == "no parameter norms" else f"every {every}"
+    return f"no sample here: {how} since step {count(at)}, to stay in the probe's budget"
 
 
 def why_no_layers(process: ProcessState) -> str:
@@ -108,9 +151,11 @@ class LayersPane(Pane):
 
     NAME = "layers"
     HELP = (
-        "The norm of the gradient over the norm of the weight, layer by layer. Neutral is the healthy band from "
-        "1e-3 to 1e-2; below it a layer hardly learns, above it it may be thrown about. The title tells the layer that "
-        "is furthest from healthy, or the row that is chosen: its newest sample, or that at the cursor."
+        "The norm of the gradient over the norm of the weight, layer by layer. Neutral is the healthy band from 1e-3 "
+        "to 1e-2; below it a layer hardly learns, above it it may be thrown about. What began near 0, as biases do, "
+        "is drawn no louder than one shade above. The title tells the weight that is furthest from healthy, or the "
+        "row that is chosen: its newest sample, or the last at the cursor; behind the @ stands its step, where that "
+        "is another."
     )
     BINDINGS: ClassVar = bindings.LAYERS
 
@@ -128,6 +173,8 @@ class LayersPane(Pane):
         self.column: LayerColumn | None = None
         self.is_idle = False
         """Nothing is measured here, and nothing will be."""
+        self.gap = ""
+        """Why there is nothing at the cursor."""
         self._layer: int | None = None
 
     def point_at(self, layer: int) -> None:
@@ -148,6 +195,7 @@ class LayersPane(Pane):
         self.spec = heat_spec(look, self.heat.columns or 1)
         self.is_idle = not self.spec.names and look.process.steps > SOON
         self.column = column_at(look)
+        self.gap = why_no_sample(look)
 
     def present(self) -> None:
         """The map, and the values in the title."""
@@ -159,7 +207,11 @@ class LayersPane(Pane):
             rows = (row for row in range(self.heat.size.height) if self._layer in self.heat.layers_at(row))
             self.heat.row = next(rows, None)
             self.heat.redraw()
-        self.head(self.values(), NOTE)
+        self._head()
+
+    def _head(self) -> None:
+        # What stands nowhere in the map is no value of this step.
+        self.head([] if self.gap else self.values(), self.gap or NOTE)
 
     def values(self) -> list[Value]:
         """The layers of the chosen row; without one, the layer that is furthest from healthy."""
@@ -169,12 +221,12 @@ class LayersPane(Pane):
         layers = self.heat.layers_at(self.heat.row) if self.heat.row is not None else []
         if self._layer in layers:
             return [
-                value(column.value_of([self._layer]), key=dotted(column.names[self._layer], 40)),
+                dated(column.reading, column.value_of([self._layer]), before=_named(column.names[self._layer])),
                 *_furthest(column),
             ]
         if layers:
             name = column.names[layers[0]] + ("" if len(layers) == 1 else f" … {len(layers)} layers")
-            return [value(column.value_of(layers), key=dotted(name, 40))]
+            return [dated(column.reading, column.value_of(layers), before=_named(name))]
         return _furthest(column)
 
     def on_click(self, event: events.Click) -> None:
@@ -199,7 +251,7 @@ class LayersPane(Pane):
     def _choose(self, row: int) -> None:
         self.heat.row = row
         self.heat.redraw()
-        self.head(self.values(), NOTE)
+        self._head()
         self.post_message(self.Picked(self.heat.layers_at(row)))
 
 
@@ -207,23 +259,33 @@ def _furthest(column: LayerColumn) -> list[Value]:
     """The layer that is furthest from healthy, for a title."""
     if (bad := int(column.nonfinite.sum())) > 1:
         # Which of them was the first is not seen here: a NaN is in all of them one step later.
-        return [((f"{bad} of {len(column.names)} layers", Ink.TEXT), ("not finite", Ink.NONFINITE))]
+        many = f"{bad} of {len(column.names)} layers"
+        return [dated(column.reading, "not finite", Ink.NONFINITE, before=((many, Ink.TEXT),))]
     worst = furthest(column)
     if worst is None:
         return []
     name = dotted(column.names[worst], 24)
-    return [(("worst", Ink.DIM), (name, Ink.TEXT), (column.value_of([worst]), Ink.STRONG))]
+    return [dated(column.reading, column.value_of([worst]), before=(("worst", Ink.DIM), (name, Ink.TEXT)))]
+
+
+def _named(name: str) -> Value:
+    return ((dotted(name, 40), Ink.TEXT),)
 
 
 def furthest(column: LayerColumn) -> int | None:
-    """The layer that is furthest from the healthy band, in decades: not finite before 0 before all others."""
+    """The layer that is furthest from the healthy band, in decades: not finite before 0 before all others.
+
+    Of what is finite only weights that did not begin near 0, where there are any: of others the ratio says nothing.
+    """
     if column.nonfinite.any():
         return int(column.nonfinite.argmax())
-    if (column.values == 0).any():
-        return int((column.values == 0).argmax())
     known = np.isfinite(column.values)
+    if (known & column.is_telling).any():
+        known &= column.is_telling
+    if (zero := known & (column.values == 0)).any():
+        return int(zero.argmax())
     if not known.any():
         return None
-    decades = np.log10(np.where(known, column.values, HEALTHY[0]))
+    decades = np.log10(np.where(known & (column.values > 0), column.values, HEALTHY[0]))
     low, high = np.log10(HEALTHY)
     return int(np.maximum(low - decades, decades - high).argmax())

@@ -11,9 +11,10 @@ from ...run.process import ProcessState
 from ...text import count, fit, percent, size
 from ..raster.ink import Ink, line
 from ..raster.picture import Picture
+from ..reading import Reading
 from ..workspace import Look
 from .chart import PictureWidget
-from .pane import Pane, is_ascii, plain_if, value
+from .pane import Pane, dated, is_ascii, plain_if
 
 BYTES: Mapping[str, int] = {
     "float64": 8, "float32": 4, "float": 4, "float16": 2, "half": 2, "bfloat16": 2, "int8": 1, "uint8": 1,
@@ -24,6 +25,8 @@ STATES: Mapping[str, int] = {
     "muon": 1, "adadelta": 2, "asgd": 1, "rprop": 2,
 }  # fmt: skip
 """Tensors of the size of a parameter that an optimizer keeps for it, by its class (torch.optim; SGD: by momentum)."""
+TOTALS: Mapping[str, str] = {"alloc0/allocated": "device 0", "host/process_rss": "process"}
+"""The measured totals, the best first, and what each is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def _states_of(process: ProcessState) -> int | None:
 
 
 def _total(process: ProcessState, cursor: float | None) -> tuple[float | None, str]:
-    for name, of in (("alloc0/allocated", "device 0"), ("host/process_rss", "process")):
+    for name, of in TOTALS.items():
         series = process.series.get(name)
         if series is not None and (at := series.last_y if cursor is None else series.y_at(cursor)):
             return at, of
@@ -151,6 +154,8 @@ class LedgerPane(Pane):
         self.rows = LedgerRows()
         self.of = ""
         self.cursor: float | None = None
+        self.read = Reading()
+        """The total, and the step it is of."""
 
     def body(self) -> ComposeResult:
         """The lines."""
@@ -160,6 +165,7 @@ class LedgerPane(Pane):
         """Holders and total."""
         self.cursor = look.view.cursor
         shares, total, self.of = ledger(look.process, self.cursor)
+        self.read = next((look.reading(name) for name, of in TOTALS.items() if of == self.of), Reading())
         self.rows.shares, self.rows.total = shares, total
 
     def present(self) -> None:
@@ -169,4 +175,5 @@ class LedgerPane(Pane):
         self.rows.redraw()
         total = self.rows.total
         note = "" if self.cursor is None else f"step {count(self.cursor)}"
-        self.head([value(size(total), key=self.of)] if total is not None else [], note)
+        told = [dated(self.read, size(total), before=((self.of, Ink.TEXT),))] if total is not None else []
+        self.head(told, note)

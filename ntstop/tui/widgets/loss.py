@@ -17,12 +17,13 @@ from ..raster.ink import Ink, line
 from ..raster.labels import mark_of
 from ..raster.legend import value_at
 from ..raster.spec import ChartSpec, Glyphs, Trace
+from ..reading import Reading, reading_on
 from ..styles.paint import glyphs_of
 from ..traces import chart_of, frame_of, trace_of
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
-from .pane import Pane, Value, is_ascii, value
+from .pane import Pane, Value, dated, is_ascii, value
 
 
 def loss_spec(look: Look, columns: int) -> ChartSpec:
@@ -88,7 +89,7 @@ class LossPane(Pane):
         self.book = book
         self.chart = Chart()
         self.spec = ChartSpec()
-        self.measured: list[float | None] = []
+        self.measured: list[Reading] = []
         self.average: float | None = None
         self.note = self.far = ""
 
@@ -104,12 +105,12 @@ class LossPane(Pane):
         self.spec = replace(spec, gutter=self.chart.spec.gutter)
         lines = [trace for trace in self.spec.traces if trace.kind == "line"]
         if is_alone:
-            self.measured = [look.value_at(trace.label, look.told_at) for trace in self.spec.traces]
+            self.measured = [look.reading(trace.label) for trace in self.spec.traces]
             is_averaged = view.smoothing != "off" and bool(lines)
             self.average = value_at(lines[0], view.cursor) if is_averaged else None
         else:
             # Whose loss is lower is seen in the averages.
-            self.measured = [value_at(trace, view.cursor) for trace in self.spec.traces]
+            self.measured = [reading_on(trace, view.cursor) for trace in self.spec.traces]
             self.average = None
         self.note = ", ".join((*_averaged(process), *_note(view, look.noted), *look.whose))
         self.far = self.how_far(view)
@@ -123,9 +124,10 @@ class LossPane(Pane):
         plain = is_ascii(self.app)
         keys = {"line": "--" if plain else "━━", "points": "@" if plain else "◆"}
         values: list[Value] = []
-        for trace, at in zip(self.spec.traces, self.measured, strict=True):
+        for trace, read in zip(self.spec.traces, self.measured, strict=True):
             label = clip(trace.label, 20, left=True)
-            values.append(((trace.mark or keys[trace.kind], trace.ink), (label, Ink.TEXT), (number(at, 6), Ink.STRONG)))
+            key = ((trace.mark or keys[trace.kind], trace.ink), (label, Ink.TEXT))
+            values.append(dated(read, number(read.y, 6), before=key))
         if self.average is not None and math.isfinite(self.average):
             values.append((("avg", Ink.DIM), (number(self.average, 6), Ink.TEXT)))
         bad = sum(int(trace.nonfinite.sum()) for trace in self.spec.traces if trace.nonfinite is not None)

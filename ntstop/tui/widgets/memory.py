@@ -10,10 +10,11 @@ import numpy as np
 from textual.app import ComposeResult
 
 from ...run.process import ProcessState
-from ...text import byte_unit, count, percent, size
+from ...text import byte_unit, percent, size
 from ..raster.ink import line
 from ..raster.scale import y_scale
 from ..raster.spec import ChartSpec, Level, Marker, Span, Trace
+from ..reading import sample_words, sampled_at
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
@@ -129,7 +130,8 @@ class MemoryPane(Pane):
         self.now: list[float | None] = []
         self.split: float | None = None
         self.unit = ""
-        self.cursor: float | None = None
+        self.sample = ""
+        """Which sample is told, where there is a cursor."""
 
     def body(self) -> ComposeResult:
         """The chart."""
@@ -141,8 +143,9 @@ class MemoryPane(Pane):
         self.spec = memory_spec(process, look.view, self.chart.dot_columns or 2, look.markers, look.spans)
         if look.session.is_log:
             self.spec = replace(self.spec, empty="there is no memory in a log: `ntstop run -- CMD` measures it")
-        self.cursor = cursor
-        series = [process.series[name] for name, _ in memory_curves(process)]
+        names = [name for name, _ in memory_curves(process)]
+        self.sample = "" if cursor is None else sample_words(sampled_at(process, cursor, names), cursor)
+        series = [process.series[name] for name in names]
         self.now = [known.last_y if cursor is None else known.y_at(cursor) for known in series]
         self.split, self.unit = fragmentation(process, cursor), unit_of(process)[0]
 
@@ -153,6 +156,6 @@ class MemoryPane(Pane):
         for trace, at in zip(self.spec.traces, self.now, strict=True):
             known = at is not None and np.isfinite(at)
             told.append(value(size(at) if known else "–", key=trace.label, key_ink=trace.ink))
-        words = [f"step {count(self.cursor)}"] if self.cursor is not None else []
+        words = [self.sample] if self.sample else []
         words += [self.unit] + ([f"{percent(self.split)} split"] if self.split is not None else [])
         self.head(told, ", ".join(words))

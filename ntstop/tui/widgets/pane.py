@@ -14,6 +14,7 @@ from ..keymap import PLAIN_KEYS, Keymap
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import Glyphs
+from ..reading import Reading
 from ..styles.paint import glyphs_of
 from ..view import StepView
 from ..workspace import Look
@@ -28,6 +29,40 @@ Value = tuple[tuple[str, Ink], ...]
 def value(text: str, ink: Ink = Ink.STRONG, *, key: str = "", key_ink: Ink = Ink.TEXT) -> Value:
     """A value with, before it, what it is of."""
     return ((key, key_ink), (text, ink)) if key else ((text, ink),)
+
+
+class Dated(tuple[tuple[str, Ink], ...]):
+    """A value with its own step behind it, where that is not the step it is told at."""
+
+    short: Value
+    """Without that step, and dim instead: where there is no room for it."""
+
+    def __new__(cls, pieces: Value, short: Value) -> Dated:
+        """`pieces` with the step, and `short` without."""
+        made = super().__new__(cls, pieces)
+        made.short = short
+        return made
+
+
+def dated(reading: Reading, text: str, ink: Ink = Ink.STRONG, *, before: Value = ()) -> Value:
+    """A reading, told as `text` after the pieces `before`, and behind it the step that it is of where that is another.
+
+    What lies further back than its curve does as a rule is dim.
+    """
+    plain = (*before, (text, Ink.DIM if reading.is_stale else ink))
+    if not (since := reading.since):
+        return plain
+    return Dated((*plain, (since, Ink.DIM)), (*before, (text, Ink.DIM if reading.is_behind else ink)))
+
+
+def fitting_values(values: Sequence[Value], room: int, least: int = 1) -> list[Value]:
+    """The values in so many cells: all lose their steps before the last is left out, down to `least` of them."""
+    kept = list(values)
+    if value_cells(kept) > room:
+        kept = [one.short if isinstance(one, Dated) else one for one in kept]
+    while len(kept) > least and value_cells(kept) > room:
+        kept.pop()
+    return kept
 
 
 def value_cells(values: Sequence[Value]) -> int:
@@ -65,8 +100,8 @@ def draw_title(
 ) -> Picture:
     """`── name note ───────── values ──`; the focused pane is marked by a glyph and a lighter line.
 
-    Where there is no room, `aside`, which stands behind the note, goes before all else; then the last values, then the
-    note, what stands last in it first, then the first value.
+    Where there is no room, `aside`, which stands behind the note, goes before all else; then the steps behind values,
+    then the last values, then the note, what stands last in it first, then the first value.
     """
     line, mark = ("-", ">") if ascii_only else ("─", "▸")
     picture = Picture.blank(width, 1)
@@ -79,10 +114,8 @@ def draw_title(
     room = width - 3 - column
     if note and aside and cell_width(safe(f"{note}, {aside} ")) + value_cells(values) <= room:
         note = f"{note}, {aside}"
-    kept = list(values)
     said = cell_width(safe(note)) + 1 if note else 0
-    while len(kept) > 1 and value_cells(kept) + said > room:
-        kept.pop()
+    kept = fitting_values(values, room - said)
     while said and said + value_cells(kept) > room and ", " in note:
         note = note.rpartition(", ")[0]
         said = cell_width(safe(note)) + 1
@@ -93,8 +126,13 @@ def draw_title(
         for pieces in kept:
             column = picture.write(0, column, " ")
             for text, ink in pieces:
-                column = picture.write(0, picture.write(0, column, " "), text, ink)
-        picture.write(0, column, " ")
+                if text.isspace():
+                    # Room that is kept for a step: the rule stays.
+                    column = picture.write(0, column, " " + line * len(text), rule)
+                else:
+                    column = picture.write(0, picture.write(0, column, " "), text, ink)
+        if not kept[-1][-1][0].isspace():
+            picture.write(0, column, " ")
     return plain_if(ascii_only, picture)
 
 

@@ -14,10 +14,11 @@ from ...text import duration
 from ..raster.ink import Ink
 from ..raster.spec import ChartSpec, Trace
 from ..raster.stack import Part, StackSpec
+from ..reading import Reading
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
-from .pane import Pane, Value, value
+from .pane import Pane, Value, dated
 from .phasebar import PhaseBar
 
 STEP_TIME = "step_time"
@@ -105,13 +106,13 @@ def time_spec(look: Look, columns: int) -> tuple[ChartSpec, str]:
     return spec, unit
 
 
-def _queue(look: Look) -> str:
-    """ "3 of 8": batches ready, of those that the workers make ahead; "" without workers."""
-    ready = look.value_at(LOADER_QUEUE, look.told_at) if LOADER_QUEUE in look.process.series else None
-    most = look.process.heartbeat.loader_most if look.process.heartbeat else None
-    if ready is None or not np.isfinite(ready):
-        return ""
-    return f"{ready:.0f} of {most}" if most is not None and most >= ready else f"{ready:.0f}"
+def _queue(look: Look) -> list[Value]:
+    """ "queue 3 of 8": batches ready, of those that the workers make ahead; nothing without workers."""
+    read, most = look.reading(LOADER_QUEUE), look.process.loader_most
+    if read.y is None or not np.isfinite(read.y):
+        return []
+    text = f"{read.y:.0f} of {most}" if most is not None and most >= read.y else f"{read.y:.0f}"
+    return [dated(read, text, before=(("queue", Ink.TEXT),))]
 
 
 def _why_empty(process: ProcessState) -> str:
@@ -133,12 +134,12 @@ class PhasesPane(Pane):
         super().__init__(id=id)
         self.bar, self.chart = PhaseBar(), Chart(classes="step-time")
         self.stack, self.spec, self.unit = StackSpec(), ChartSpec(), ""
-        self.at: float | None = None
+        self.at = Reading()
         self.clocks: dict[str, str] = {}
         self.whose: list[str] = []
         self.is_bare = False
         """No phase is measured, and none will be."""
-        self.queue = ""
+        self.queue: list[Value] = []
         """Batches that the loader's workers have ready."""
 
     def body(self) -> ComposeResult:
@@ -163,19 +164,18 @@ class PhasesPane(Pane):
             self.spec, self.unit = time_spec(look, self.chart.dot_columns or 2)
         self.clocks, self.whose = dict(process.clocks), look.whose
         self.queue = _queue(look)
-        series = process.series.get(STEP_TIME)
         if view.cursor is not None:
-            self.at = look.value_at(STEP_TIME, view.cursor) if series else None
+            self.at = look.reading(STEP_TIME)
         else:
-            self.at = 1.0 / process.rate if process.rate else None
+            self.at = Reading(1.0 / process.rate) if process.rate else Reading()
 
     def present(self) -> None:
         """Stack, curve and title."""
         self.bar.show(self.stack)
         if self.chart.display:
             self.chart.show(self.spec)
-        values: list[Value] = [] if self.at is None else [value(duration(self.at, 7))]
-        values += [value(self.queue, key="queue")] if self.queue else []
+        values: list[Value] = [] if self.at.y is None else [dated(self.at, duration(self.at.y, 7))]
+        values += self.queue
         unit = [f"{self.unit} a step"] if self.unit else []
         words = (
             unit

@@ -16,12 +16,13 @@ from ..raster.heat import HeatSpec
 from ..raster.ink import line
 from ..raster.labels import mark_of
 from ..raster.spec import ChartSpec, Glyphs, Marker, Span, Trace
+from ..reading import Reading, reading_of
 from ..styles.paint import glyphs_of
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
 from .heatmap import HeatMap
-from .pane import Pane, Value, value
+from .pane import Pane, Value, dated
 from .phases import STEP_TIME
 
 BAND = (0.8, 1.25)
@@ -162,7 +163,7 @@ class RankMapPane(Pane):
         self.spec = HeatSpec()
         self.curves: ChartSpec | None = None
         self.unit = ""
-        self.now: list[float | None] = []
+        self.now: list[Reading] = []
         self._wanted: Hashable = None
         """What the map was made for."""
         self._stale_at = 0.0
@@ -181,7 +182,7 @@ class RankMapPane(Pane):
             columns, glyphs = self.chart.dot_columns or max(2 * self.size.width, 2), glyphs_of(self.app)
             self.curves, self.unit = rank_curves(ranks, view, columns, glyphs, look.markers, look.spans)
             series = [known for process in ranks.values() if (known := process.series.get(STEP_TIME)) is not None]
-            self.now = [one.last_y if view.cursor is None else one.y_at(view.cursor) for one in series]
+            self.now = [reading_of(one, view.cursor, one.last_x or 0.0) for one in series]
             return
         columns = self.heat.columns or 1
         wanted = (view.query, view.window, columns, len(ranks))
@@ -201,6 +202,6 @@ class RankMapPane(Pane):
             return
         self.chart.show(self.curves)
         told: list[Value] = []
-        for trace, at in zip(self.curves.traces, self.now, strict=True):
-            told.append(value(duration(at, 7), key=f"{trace.mark} {trace.label}", key_ink=trace.ink))
+        for trace, read in zip(self.curves.traces, self.now, strict=True):
+            told.append(dated(read, duration(read.y, 7), before=((f"{trace.mark} {trace.label}", trace.ink),)))
         self.head(told, self.unit)

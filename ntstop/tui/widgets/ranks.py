@@ -131,8 +131,9 @@ class RanksPane(TablePane[RankLine]):
 
     NAME = "ranks"
     HELP = (
-        "Means of the newest 32 steps, with a cursor the step under it. × peers: step time over the median of all "
-        "ranks. lag: steps behind the first, now. data: share of the step that waits for the loader."
+        "Means of the newest 32 steps, with a cursor the step under it; memory and gpu, measured once a second, are "
+        "the last before it. What a rank that has not come so far had last is dim. × peers: step time over the median "
+        "of all ranks. lag: steps behind the first, now. data: share of the step that waits for the loader."
     )
     COLUMNS = (
         Column("rank", 5, keep=9),
@@ -190,17 +191,19 @@ class RanksPane(TablePane[RankLine]):
     def cells(self, row: RankLine) -> Sequence[Cell]:
         """Rank, state, step, lag, times, memory."""
         slow = row.beside_peers is not None and row.beside_peers >= SLOW
+        # A rank that has not come as far as the cursor has what it had last.
+        here = Ink.DIM if self.cursor is not None and row.step < self.cursor else Ink.TEXT
         return (
             Cell("–" if row.rank is None else str(row.rank)),
             Cell(row.state, row.ink),
             Cell(count(row.step)),
             Cell("–" if row.lag is None else count(row.lag), Ink.WARNING if (row.lag or 0) > WINDOW else Ink.TEXT),
-            Cell(duration(row.seconds)),
-            Cell("–" if row.beside_peers is None else f"{row.beside_peers:.2f}", Ink.WARNING if slow else Ink.TEXT),
-            Cell(percent(row.wait), Ink.WARNING if row.wait is not None and row.wait > 0.3 else Ink.TEXT),
-            Cell(size(row.memory)),
-            Cell("n/a" if row.busy is None else f"{row.busy:.0f}%"),
-            Cell(number(row.loss)),
+            Cell(duration(row.seconds), here),
+            Cell("–" if row.beside_peers is None else f"{row.beside_peers:.2f}", Ink.WARNING if slow else here),
+            Cell(percent(row.wait), Ink.WARNING if row.wait is not None and row.wait > 0.3 else here),
+            Cell(size(row.memory), here),
+            Cell("n/a" if row.busy is None else f"{row.busy:.0f}%", here),
+            Cell(number(row.loss), here),
             Cell(row.host, Ink.DIM),
         )
 

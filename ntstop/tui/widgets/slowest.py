@@ -12,9 +12,10 @@ from ...run.process import ProcessState
 from ...text import count, duration, percent
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
+from ..reading import Reading
 from ..view import StepView
 from ..workspace import Look
-from .pane import Value, value
+from .pane import Value, dated
 from .phases import RECENT, STEP_TIME, recent_steps
 from .table import StepTable
 
@@ -82,15 +83,15 @@ class SlowestPane(StepTable[SlowStep]):
         self.of = 0
         self.empty = "no step times yet"
         self.cursor: float | None = None
-        self.at: float | None = None
-        """Seconds of the step at the cursor."""
+        self.at = Reading()
+        """Seconds of the step at the cursor, or of the last before it that was timed."""
         self._shown: float | None = None
 
     def gather(self, look: Look) -> None:
         """The slowest in view."""
         self.found, self.of = slowest_steps(look.process, look.view)
         self.cursor = look.view.cursor
-        self.at = None if self.cursor is None else look.value_at(STEP_TIME, self.cursor)
+        self.at = look.reading(STEP_TIME)
 
     def present(self) -> None:
         """The table; the row of the cursor's step is chosen when the cursor comes to it."""
@@ -101,8 +102,8 @@ class SlowestPane(StepTable[SlowStep]):
             if place is not None:
                 self.choose(place)
         told: list[Value] = []
-        if self.cursor is not None and self.at is not None:
-            told = [value(duration(self.at), key=f"step {count(self.cursor)}")]
+        if self.cursor is not None and self.at.y is not None:
+            told = [dated(self.at, duration(self.at.y), before=((f"step {count(self.cursor)}", Ink.TEXT),))]
         self.head(told, f"of {count(self.of)}" if self.of else "")
 
     def cells(self, row: SlowStep) -> Sequence[Cell]:
