@@ -52,6 +52,28 @@ _SEE = {
     **{"page-up": "up", "page-down": "up", "first": "up", "last": "up", "overlay-none": "overlay"},
 }
 """Where those without words of their own are explained."""
+_ALONE = {
+    "cursor-left": "move the cursor that all panes share to the left",
+    "cursor-right": "move the cursor that all panes share to the right",
+    "cursor-left-fast": "move the cursor further to the left",
+    "cursor-right-fast": "move the cursor further to the right",
+    "zoom-in": "show fewer steps",
+    "zoom-out": "show more steps",
+    "replay-back": "replay of a run that has ended: back",
+    "replay-on": "replay of a run that has ended: on",
+    "slower": "replay slower, down to 1×",
+    "faster": "replay faster, up to 1000×",
+    "next-pane": "next pane",
+    "previous-pane": "previous pane",
+    "next-finding": "next finding; the cursor shows where it began",
+    "previous-finding": "previous finding; the cursor shows where it began",
+    "reverse": "reverse the order",
+    "page-up": "a page up",
+    "page-down": "a page down",
+    "first": "to the first, or to the top",
+    "last": "to the last, or to the bottom",
+}
+"""What each does of those that the help explains together with others."""
 _SCREENS = [entry.name for entry in SCREENS]
 
 CONTEXTS: Mapping[str, Sequence[Sequence[BindingType]]] = {
@@ -145,11 +167,16 @@ def listing(keymap: Keymap = PLAIN_KEYS) -> str:
     told: dict[str, str] = {}
     for binding in _named(lists):
         name = binding.id or ""
-        told[name] = told.get(name) or binding.tooltip or f"see {explained_at(name)}"
+        told[name] = told.get(name) or words_of(binding) or f"see {explained_at(name)}"
     return "\n".join(
         f"{name:<19}{' '.join(map(key_label, keymap.keys.get(name, keys))) or 'no key':<10} {told[name]}"
         for name, keys in _defaults().items()
     )
+
+
+def words_of(binding: Binding) -> str:
+    """What it does, told of itself alone; "" for one without words of its own."""
+    return _ALONE.get(binding.id or "") or binding.tooltip
 
 
 def explained_at(name: str) -> str:

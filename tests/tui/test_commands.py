@@ -26,8 +26,8 @@ async def ask(screen: Screen, words: str) -> None:
 async def test_words_find_an_action_and_enter_does_it(size: tuple[int, int]) -> None:
     async with opened(feed.training(1000), size) as screen:
         await screen.shows("loss")
-        await ask(screen, "fewer more")
-        await screen.shows("zoom-in", "zoom-out", "show fewer or more steps", "+ =")
+        await ask(screen, "zoom show")
+        await screen.shows("zoom-in", "zoom-out", "show fewer steps", "show more steps", "+ =")
         await screen.pilot.press("down", "enter")
         await screen.until(lambda: screen.app.screen is screen.shown, "the screen again")
         assert screen.app.workspace.view.span is None, "out of the whole run there is nothing"
@@ -65,6 +65,14 @@ async def test_nothing_found_and_escape_do_nothing() -> None:
         await screen.pilot.press("escape")
         await screen.until(lambda: screen.app.screen is screen.shown, "the screen again")
         assert screen.app.workspace.view.key == before
+
+
+@pytest.mark.parametrize("key", "12378")
+async def test_no_two_actions_are_told_by_the_same_words(key: str) -> None:
+    async with opened(feed.training(300)) as screen:
+        await screen.go(key)
+        words = [command.help for command in commands_of(screen.shown) if command.name not in ("up", "down")]
+        assert all(words) and len(set(words)) == len(words), sorted(words)
 
 
 async def test_moved_keys_stand_beside_their_commands() -> None:

@@ -125,6 +125,7 @@ async def test_slash_filters_while_it_is_typed_and_escape_goes_out_layer_by_laye
         await screen.shows("5 of ", "/phase")
         await screen.press("enter", "2", "enter")
         await screen.until(lambda: len(screen.titles) == 1, "one chart")
+        await screen.shows("curves 1 of 5, /phase")
         await screen.press("escape")
         await screen.until(lambda: len(screen.titles) == 5, "the phases")
         await screen.press("escape")

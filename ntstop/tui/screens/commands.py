@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from ...text import cell_width, clip
 from .. import bindings
-from ..keymap import explained_at, key_label
+from ..keymap import explained_at, key_label, words_of
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..widgets.chart import PictureWidget
@@ -51,7 +51,7 @@ def commands_of(screen: Screen[Any]) -> list[Command]:
         Command(
             name := binding.id or "",
             " ".join(keys),
-            binding.tooltip or said.get(explained_at(name), ""),
+            words_of(binding) or said.get(explained_at(name), ""),
             binding.action,
             node,
         )

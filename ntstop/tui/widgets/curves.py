@@ -257,7 +257,7 @@ class CurvesPane(Pane):
         total = len(choice.names)
         words = [f"{len(self.shown)} of {count(total)}" if len(self.shown) < total else count(total)]
         if choice.is_large and choice.chosen in self.shown:
-            words[0] = f"{self.shown.index(choice.chosen) + 1} of {words[0]}"
+            words[0] = f"{self.shown.index(choice.chosen) + 1} of {count(len(self.shown))}"
         elif self._seen:
             words[0] = f"{self._seen[0]}-{self._seen[1]} of {count(len(self.shown))}"
         if choice.filter:
