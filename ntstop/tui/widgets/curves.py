@@ -40,9 +40,10 @@ class CurvesPane(Pane):
     NAME = "curves"
     OF_ALL_RUNS = True
     HELP = (
-        "Every curve of the run on one step axis: a moving average over the band from the lowest to the highest value, "
-        "or diamonds where there are few points. In each title: the newest value, or that at the cursor. Runs that "
-        "were opened together lie over each other, each with its colour and sign; the values are those of their lines."
+        "Every curve of the run on one step axis: a moving average over the band from the lowest to the highest "
+        "value, or diamonds where there are few points. In each title: the newest value, or that at the cursor, and @ "
+        "its step where that is an older one; dim: older than usual. Runs that were opened together lie over each "
+        "other, each with its colour and sign; the values are those of their lines."
     )
     BINDINGS: ClassVar = bindings.CURVES_PANE
 

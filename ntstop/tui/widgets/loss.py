@@ -79,9 +79,9 @@ class LossPane(Pane):
     OF_ALL_RUNS = True
     HELP = (
         "The loss at every optimizer step: a moving average over the band from the lowest to the highest value. The "
-        "title tells the newest value, or that at the cursor; avg is that of the line. Diamonds are losses on other "
-        "data. A cross at the top is a NaN or Inf, where the line breaks. Runs that were opened together lie over each "
-        "other, without their bands."
+        "title tells the newest value, or that at the cursor, behind it @ and its step where that is an older one; "
+        "avg is that of the line. Diamonds are losses on other data. A cross at the top is a NaN or Inf, where the "
+        "line breaks. Runs that were opened together lie over each other, without their bands."
     )
 
     def __init__(self, book: ColourBook, *, id: str | None = None) -> None:
