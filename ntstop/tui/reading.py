@@ -86,17 +86,14 @@ def sample_words(steps: tuple[float, float] | None, cursor: float | None) -> str
     return f"step {count(cursor)}" + (f", {mean}" if mean else "")
 
 
-def reading_on(trace: Trace, cursor: float | None, *, of_steps: bool = True) -> Reading:
-    """What a curve as it is drawn says at the cursor; its columns lie a little aside, and that is not told.
-
-    `of_steps`: it is drawn over the steps; else nothing is said of them.
-    """
+def reading_on(trace: Trace, cursor: float | None) -> Reading:
+    """What a curve as it is drawn says at the cursor; its columns lie a little aside, and that is not told."""
     point = point_at(trace, cursor)
     if point is None:
         return Reading()
     apart = np.abs(np.diff(trace.x))
     usual = float(np.median(apart)) if len(apart) else 1.0
-    if cursor is None or not of_steps or cursor - point[0] <= STALE * usual:
+    if cursor is None or cursor - point[0] <= STALE * usual:
         return Reading(point[1])
     return Reading(point[1], point[0], cursor)
 

@@ -15,6 +15,7 @@ from ..run.units import Scale
 from .raster.ink import Ink
 from .raster.scale import steady_range
 from .raster.spec import ChartSpec, Marker, Span, Trace
+from .reading import Reading, reading_at
 from .workspace import Look, Shown
 
 FEW = 1 / 8
@@ -138,6 +139,42 @@ def differences(traces: Sequence[Trace]) -> list[Trace]:
         there = np.interp(trace.x, bx[order], by[order], left=np.nan, right=np.nan) if len(bx) else trace.y * np.nan
         found.append(replace(trace, y=trace.y - there, lo=None, hi=None, nonfinite=np.zeros(len(trace.x), np.int64)))
     return found
+
+
+def reading_in(frame: Frame, lane: Lane, name: str, base: Lane | None = None) -> Reading:
+    """What one run has measured at the cursor, else last; nothing where the cursor is beyond its end.
+
+    With `base` it is less what that run has, without a cursor where the shorter of both ends.
+    """
+    place = frame.end if frame.cursor is None else frame.cursor
+    if base is None:
+        return _measured(frame, lane, name, place)
+    if frame.cursor is None:
+        place = min(place, _end(frame, lane), _end(frame, base))
+    here, there = _measured(frame, lane, name, place).y, _measured(frame, base, name, place).y
+    return Reading() if here is None or there is None else Reading(here - there)
+
+
+def _end(frame: Frame, lane: Lane) -> float:
+    """Where a run ends on the axis, as drawn."""
+    return np.inf if lane.alignment is None else lane.alignment.place(_last(lane.process)) / frame.scale
+
+
+def _measured(frame: Frame, lane: Lane, name: str, place: float) -> Reading:
+    process, alignment = lane.process, lane.alignment
+    series = process.series.get(name)
+    if series is None or alignment is None:
+        return Reading()
+    last, step = _last(process), place
+    if place < np.inf and alignment is not STEPS:
+        # The nearest: a place of another axis falls between steps.
+        step = alignment.step(place * frame.scale) + process.stride / 2
+    if frame.cursor is not None and step > last + process.stride:
+        return Reading()
+    point = lane.shown.session.zoom.point_at(process, name, step)
+    if frame.axis != "step":
+        return Reading() if point is None else Reading(point[1])
+    return reading_at(point, series.spacing, frame.cursor, min(last, frame.end))
 
 
 def named_in(names: Sequence[str | None], known: Collection[str]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
+import numpy as np
 import pytest
 from msgspec import structs
 
@@ -266,6 +267,56 @@ async def test_the_overview_lays_the_losses_of_all_runs_over_each_other_and_othe
         pane = screen.shown.query_one(LossPane)
         await screen.until(lambda: len(pane.spec.traces) == 2, "both losses")
         assert [trace.ink for trace in pane.spec.traces] == colours
+
+
+def told_values(screen: Curves) -> list[str]:
+    """The numbers in the title of the first chart."""
+    pieces = [text.strip() for shown in screen.curves.pane.grid.cells[0].values for text, _ in shown]
+    return [text for text in pieces if text and (text == "–" or text[-1].isdigit())]
+
+
+async def test_of_several_runs_the_values_are_those_measured_whatever_the_zoom_and_end_with_the_run() -> None:
+    long, short = feed.training(1500), worse(feed.training(900))
+    async with opened(long, short) as screen:
+
+        def measured(step: float) -> list[str]:
+            found = []
+            for shown in screen.app.workspace.runs:
+                with shown.session.lock:
+                    process = shown.session.state.primary
+                    assert process is not None
+                    series = process.series["loss"]
+                    point = series.point_at(step)
+                    at_end = series.last_x is not None and (step == np.inf or step <= series.last_x)
+                    found.append(number(point[1]) if point and at_end else "–")
+            return found
+
+        newest = measured(np.inf)
+        await screen.until(lambda: told_values(screen) == newest, f"{newest}")
+        await screen.press("plus", "plus")
+        await screen.until(lambda: screen.app.workspace.view.span is not None, "zoomed in")
+        assert told_values(screen) == newest
+        for step in (500.0, 1200.0):
+            screen.app.workspace.view.cursor = step
+            await screen.until(lambda: told_values(screen) == measured(step), f"{measured(step)}")  # noqa: B023
+        assert told_values(screen)[1] == "–"
+        await screen.go("1")
+        pane = screen.shown.query_one(LossPane)
+        await screen.until(lambda: [number(read.y) for read in pane.measured] == measured(1200.0), "the same")
+        screen.app.workspace.view.cursor = None
+        await screen.until(lambda: [number(read.y) for read in pane.measured] == newest, "the newest of each")
+
+
+async def test_the_difference_that_is_told_is_that_of_the_measured_values_where_the_shorter_run_ends() -> None:
+    async with opened(feed.training(1500), worse(feed.training(900), by=0.5)) as screen:
+        await screen.press("d")
+        await screen.until(lambda: told_values(screen) == ["0.5000"], "exactly")
+        await screen.press("x")
+        await screen.shows("over time")
+        assert len(told_values(screen)) == 1
+        await screen.press("x", "x")
+        screen.app.workspace.view.cursor = 1200.0
+        await screen.until(lambda: told_values(screen) == ["–"], "beyond the end")
 
 
 async def test_colours_and_signs_are_those_of_the_name_whatever_the_order() -> None:

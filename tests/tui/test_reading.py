@@ -53,7 +53,6 @@ def test_a_drawn_curve_tells_a_step_only_beyond_its_columns() -> None:
     trace = Trace(np.array([5.0, 15.0, 25.0]), np.array([1.0, 2.0, 3.0]))
     assert reading_on(trace, 33).since == ""
     assert reading_on(trace, 60).since == "@25"
-    assert reading_on(trace, 60, of_steps=False).since == ""
 
 
 def test_a_narrow_title_loses_the_step_before_a_value_which_is_dim_then() -> None:

@@ -19,9 +19,8 @@ from ..colours import ColourBook
 from ..raster.ink import Ink, line
 from ..raster.labels import mark_of
 from ..raster.spec import Level, Trace
-from ..reading import reading_on
 from ..styles.paint import glyphs_of
-from ..traces import Frame, Lane, axes_of, chart_of, differences, frame_of, scaled, trace_of
+from ..traces import Frame, Lane, axes_of, chart_of, differences, frame_of, reading_in, scaled, trace_of
 from ..workspace import Look
 from .grid import Cell, ChartGrid, Geometry
 from .pane import Pane, Value, dated
@@ -43,7 +42,7 @@ class CurvesPane(Pane):
         "Every curve of the run on one step axis: a moving average over the band from the lowest to the highest "
         "value, or diamonds where there are few points. In each title: the newest value, or that at the cursor, and @ "
         "its step where that is an older one; dim: older than usual. Runs that were opened together lie over each "
-        "other, each with its colour and sign; the values are those of their lines."
+        "other, each with its colour and sign."
     )
     BINDINGS: ClassVar = bindings.CURVES_PANE
 
@@ -209,6 +208,11 @@ class CurvesPane(Pane):
             self._sign(found, name, names, frame)
         return found
 
+    def _lanes_of(self, name: str, frame: Frame) -> list[tuple[Lane, Lane | None]]:
+        """The run of each line of this curve, and that which it is drawn less, where differences are asked for."""
+        lanes = [lane for lane in frame.lanes if name in lane.process.series and lane.alignment is not None]
+        return [(lane, lanes[0]) for lane in lanes[1:]] if self.is_difference else [(lane, None) for lane in lanes]
+
     def _ink(self, name: str, names: Sequence[str], lane: Lane, frame: Frame) -> Ink:
         if len(names) > 1:
             return line(self.book.of(name))
@@ -229,11 +233,14 @@ class CurvesPane(Pane):
     def _values(
         self, name: str, names: Sequence[str], traces: Sequence[Trace], frame: Frame, look: Look
     ) -> list[Value]:
-        """The newest value of each curve, or that at the cursor; of several runs that of the line."""
+        """The newest value of each curve, or that at the cursor, as it was measured; or by how much they differ."""
         lines = [trace for trace in traces if trace.kind == "line"]
         if len(frame.lanes) > 1:
-            # Whose curve is lower is seen in the averages.
-            found = [(trace, name, reading_on(trace, frame.cursor, of_steps=frame.axis == "step")) for trace in lines]
+            of_lines = [(one, *pair) for one in names for pair in self._lanes_of(one, frame)]
+            found = [
+                (trace, one, reading_in(frame, lane, one, base))
+                for trace, (one, lane, base) in zip(lines, of_lines, strict=True)
+            ]
         else:
             there = [name for name in names if name in look.process.series]
             known = zip(lines, there, strict=False)

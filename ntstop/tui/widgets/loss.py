@@ -17,9 +17,9 @@ from ..raster.ink import Ink, line
 from ..raster.labels import mark_of
 from ..raster.legend import value_at
 from ..raster.spec import ChartSpec, Glyphs, Trace
-from ..reading import Reading, reading_on
+from ..reading import Reading
 from ..styles.paint import glyphs_of
-from ..traces import chart_of, frame_of, trace_of
+from ..traces import chart_of, frame_of, reading_in, trace_of
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
@@ -63,6 +63,13 @@ def compared_spec(look: Look, book: ColourBook, columns: int, glyphs: Glyphs) ->
         found = trace_of(frame, lane, name, columns, look.view.smoothing, line(place), band=False)
         traces += [replace(trace, mark=mark_of(place, glyphs)) for trace in found if trace.kind == "line"]
     return chart_of(frame, traces, log=look.view.log)
+
+
+def compared_readings(look: Look) -> list[Reading]:
+    """What each of these curves has at the cursor, else last, as it was measured."""
+    frame = frame_of(look, "step")
+    lanes = ((lane, next(iter(train_losses(lane.process.series)), None)) for lane in frame.lanes)
+    return [reading_in(frame, lane, name) for lane, name in lanes if name is not None]
 
 
 def _smoothed(buckets: Buckets, view: StepView, name: str, ink: Ink, left: float, right: float) -> Trace:
@@ -109,8 +116,7 @@ class LossPane(Pane):
             is_averaged = view.smoothing != "off" and bool(lines)
             self.average = value_at(lines[0], view.cursor) if is_averaged else None
         else:
-            # Whose loss is lower is seen in the averages.
-            self.measured = [reading_on(trace, view.cursor) for trace in self.spec.traces]
+            self.measured = compared_readings(look)
             self.average = None
         self.note = ", ".join((*_averaged(process), *_note(view, look.noted), *look.whose))
         self.far = self.how_far(view)
