@@ -14,6 +14,7 @@ from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.filter import ANSIToTruecolor, LineFilter
 from textual.screen import Screen
+from textual.widgets import Input
 
 from ..session import Session
 from ..settings import View
@@ -135,8 +136,14 @@ class NtstopApp(App[int], inherit_bindings=False):
         """
         if self._notifications and isinstance(event, (events.Key, events.MouseDown)):
             self.clear_notifications()
-        if not (self._exit and isinstance(event, events.InputEvent)):
-            await super().on_event(event)
+        if self._exit and isinstance(event, events.InputEvent):
+            return
+        if isinstance(event, events.Key) and not event.is_forwarded and not isinstance(self.focused, Input):
+            # At once, not by way of the pane that has the focus: the next key may be for what this one opens.
+            for is_first in (True, False):
+                if await self._check_bindings(event.key, priority=is_first):
+                    return
+        await super().on_event(event)
 
     def action_leave(self) -> None:
         """Quit the viewer; the job is not touched."""

@@ -7,6 +7,7 @@ from textual.events import Key
 from textual.keys import _character_to_key as name_of
 
 from ntstop.tui.screens.base import RunScreen
+from ntstop.tui.screens.curves import CurvesScreen
 from tests.tui import feed
 from tests.tui.opened import Fed, opened
 
@@ -60,3 +61,37 @@ async def test_keys_around_the_one_that_leaves_do_not_break_what_is_being_taken_
         pressed_at_once(screen, keys)
         await screen.until(lambda: not screen.app.is_running, "it has ended")
         assert screen.app.return_code == 0
+
+
+async def test_what_is_typed_behind_enter_is_no_part_of_a_filter_but_acts_on_what_it_found() -> None:
+    async with opened(feed.training(400)) as screen:
+        await screen.go("2")
+        shown = screen.shown
+        assert isinstance(shown, CurvesScreen)
+        pressed_at_once(screen, "slash l r enter o S")
+        await screen.until(lambda: shown.pane.choice.is_reversed, "the last of the keys")
+        assert (shown.pane.choice.filter, shown.filter.value) == ("lr", "lr")
+        assert shown.pane.choice.overlaid == ["lr"]
+
+
+async def test_a_step_a_note_and_a_command_end_with_enter_however_fast_more_is_typed() -> None:
+    async with opened(feed.training(400)) as screen:
+        await screen.shows("layers grad")
+        view = screen.app.workspace.view
+        pressed_at_once(screen, "g 1 2 0 enter y")
+        await screen.until(lambda: view.log, "the last of the keys")
+        assert view.cursor == 120
+        pressed_at_once(screen, "m h i enter y")
+        await screen.until(lambda: not view.log, "the last of the keys")
+        assert {step: mark.note for step, mark in screen.session.kept.marks.items()} == {120: "hi"}
+        pressed_at_once(screen, "ctrl+p s m o o t h enter y")
+        await screen.until(lambda: view.log and view.smoothing != "light", "the command, and the key behind it")
+
+
+async def test_a_step_that_there_is_not_leaves_the_line_open_for_what_is_typed_next() -> None:
+    async with opened(feed.training(400)) as screen:
+        await screen.shows("layers grad")
+        await screen.pilot.press("g")
+        await screen.shows("a step from 0 to 399")
+        pressed_at_once(screen, "9 9 9 enter backspace enter")
+        await screen.until(lambda: screen.app.workspace.view.cursor == 99, "the step that is left of it")

@@ -197,6 +197,20 @@ def test_spans_levels_markers_and_the_cursor_stand_where_they_belong() -> None:
     assert x_at(spec, 0) is None
 
 
+@pytest.mark.parametrize("level", [Level(5.0, label="goal"), Level(4.0, 9.0, label="goal")])
+def test_the_label_of_a_level_is_read_whole_beside_the_curves_and_is_not_drawn_where_they_leave_no_room(
+    level: Level,
+) -> None:
+    def drawn(y: NDArray[np.float64], **more: Any) -> str:
+        trace = Trace(np.linspace(0, 10, 80), y, y, y)
+        spec = ChartSpec(traces=(trace,), width=50, height=14, y_range=(0.0, 10.0), levels=(level,), **more)
+        return plot(spec).text().replace("╌", " ")
+
+    right = np.where(np.arange(80) > 50, np.arange(80) % 2 * 10.0, 0.0)
+    assert " goal " in drawn(right) and " goal " in drawn(right, cursor_x=5.0)
+    assert "goal" not in drawn(np.arange(80) % 2 * 10.0)
+
+
 def test_the_legend_tells_the_value_at_the_cursor_and_a_nan_as_nan() -> None:
     trace = Trace(f(0, 1, 2, 3), f(4, 3, NAN, 1), label="train")
     spec = ChartSpec(traces=(trace,), width=60, height=8)

@@ -15,7 +15,7 @@ from ntstop.tui.styles.paint import palette_of
 from ntstop.tui.terminal import is_ascii_only
 from ntstop.tui.themes import ANSI, ANSI_LIGHT, first_theme, next_theme
 from tests.tui import feed
-from tests.tui.opened import Screen
+from tests.tui.opened import Screen, opened
 
 
 @pytest.mark.parametrize(("name", "theme"), [("dark", "ntstop-dark"), ("light", "ntstop-light"), ("ansi", ANSI)])
@@ -95,3 +95,11 @@ def test_where_only_ascii_can_be_seen_nothing_else_is_drawn(
 def test_a_tmux_that_cannot_be_asked_is_taken_for_one_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert not is_ascii_only({"TERM": "screen", "TMUX": "x"})
+
+
+async def test_under_a_list_the_run_can_still_be_read_in_the_terminals_own_colours() -> None:
+    async with opened(feed.training(400)) as screen:
+        await screen.shows("layers grad")
+        screen.app.theme = ANSI
+        await screen.pilot.press("ctrl+p")
+        await screen.shows("words of what is to be done", "gpt-small", "esc back")

@@ -17,8 +17,9 @@ from .labels import draw_direct, draw_marks
 from .legend import draw_legend
 from .picture import SPACE, Picture
 from .scale import HUGE, TINY, XScale, YScale, step_range, y_scale
-from .spec import Box, ChartSpec, Colours, Glyphs, Trace
+from .spec import Box, ChartSpec, Colours, Glyphs, Level, Trace
 
+_SPANS = (Ink.SPAN, Ink.SPAN_WARNING, Ink.SPAN_CRITICAL)
 ROWS_A_TICK = 3
 """Rows between the labels of the y axis, at least."""
 
@@ -49,6 +50,8 @@ def plot(spec: ChartSpec) -> Picture:
     draw_x_axis(picture, box, cells, spec)
     draw_markers(picture, box, cells, spec)
     _draw_cursor(picture, box, cells, spec)
+    if y is not None:
+        _name_levels(picture, box, y, spec)
     if spec.legend and box.top:
         draw_legend(picture, box, spec, [(curve.columns.bad_count, curve.dropped) for curve in curves])
     if spec.glyphs is Glyphs.ASCII:
@@ -248,23 +251,43 @@ def _draw_nonfinite(picture: Picture, box: Box, curves: list[_Curve], glyphs: Gl
 def _draw_levels(picture: Picture, box: Box, y: YScale, spec: ChartSpec) -> None:
     """Lines and ranges of values, behind everything that is drawn later."""
     for level in spec.levels:
-        edges = y.position(np.array([level.low, level.low if level.high is None else level.high], np.float64))
-        if not np.isfinite(edges).all():
+        rows = _rows_of(level, box, y)
+        if rows is None:
             continue
-        low, high = sorted(np.clip(edges, -1.0, 2.0).tolist())
-        # A range ends below the row that it only touches; a line stands in the row of its tick.
-        inside = 1.0 if level.high is None else 0.999999
-        first, last = (box.bottom - 1 - math.floor(edge * box.height * inside) for edge in (high, low))
-        if last < box.top or first >= box.bottom:
-            continue
-        rows = slice(max(first, box.top), min(last, box.bottom - 1) + 1)
         if level.high is None:
             picture.codes[rows, box.left : box.right] = ord("-" if spec.glyphs is Glyphs.ASCII else "╌")
             picture.ink[rows, box.left : box.right] = level.ink
         else:
             picture.ground[rows, box.left : box.right] = level.ink
-        if level.label and box.width > 2 * len(level.label):
-            picture.write(rows.start, box.right - len(level.label) - 1, level.label, level.ink)
+
+
+def _rows_of(level: Level, box: Box, y: YScale) -> slice | None:
+    """The rows of the picture in which it stands; None where it is off the axis."""
+    edges = y.position(np.array([level.low, level.low if level.high is None else level.high], np.float64))
+    if not np.isfinite(edges).all():
+        return None
+    low, high = sorted(np.clip(edges, -1.0, 2.0).tolist())
+    # A range ends below the row that it only touches; a line stands in the row of its tick.
+    inside = 1.0 if level.high is None else 0.999999
+    first, last = (box.bottom - 1 - math.floor(edge * box.height * inside) for edge in (high, low))
+    if last < box.top or first >= box.bottom:
+        return None
+    return slice(max(first, box.top), min(last, box.bottom - 1) + 1)
+
+
+def _name_levels(picture: Picture, box: Box, y: YScale, spec: ChartSpec) -> None:
+    """The label of each level, as far right and high in it as nothing else is drawn; none where there is no room."""
+    for level in spec.levels:
+        rows, cells = _rows_of(level, box, y), len(level.label) + 2
+        if not level.label or rows is None or box.width < 2 * cells:
+            continue
+        area = rows, slice(box.left, box.right)
+        is_free = (picture.codes[area] == SPACE) | np.isin(picture.ink[area], (Ink.GRID, level.ink))
+        is_free &= np.isin(picture.ground[area], (Ink.NONE, Ink.HEALTHY, level.ink, *_SPANS))
+        runs = np.lib.stride_tricks.sliding_window_view(is_free, cells, axis=1).all(axis=2)
+        row, column = max(zip(*np.nonzero(runs), strict=True), key=lambda at: (at[1], -at[0]), default=(None, 0))
+        if row is not None:
+            picture.write(rows.start + int(row), box.left + int(column) + 1, level.label, level.ink)
 
 
 def _draw_spans(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> None:

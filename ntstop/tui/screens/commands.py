@@ -20,6 +20,7 @@ from ..keymap import explained_at, key_label, words_of
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..widgets.chart import PictureWidget
+from ..widgets.entry import Entry
 from ..widgets.pane import is_ascii, plain_if
 from .dialog import Dialog
 
@@ -116,7 +117,7 @@ class CommandsScreen(Dialog[Command | None]):
         with Vertical(id="commands") as frame:
             frame.border_title = "commands"
             frame.border_subtitle = self.frame_keys("enter: do it")
-            yield Input(placeholder="words of what is to be done", compact=True)
+            yield Entry(placeholder="words of what is to be done", compact=True)
             yield self.rows
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -128,6 +129,7 @@ class CommandsScreen(Dialog[Command | None]):
         """Do the chosen one."""
         rows = self.rows
         self.dismiss(rows.commands[rows.place] if rows.commands else None)
+        self.query_one(Entry).answered()
 
     def on_mouse_scroll_up(self) -> None:
         """Another one."""

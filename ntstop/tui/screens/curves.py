@@ -13,6 +13,7 @@ from .. import bindings
 from ..choice import MOST_OVERLAID
 from ..traces import named_in
 from ..widgets.curves import CurvesPane
+from ..widgets.entry import Entry
 from ..workspace import Workspace
 from .base import RunScreen
 
@@ -29,7 +30,7 @@ class CurvesScreen(RunScreen):
         self.pane = CurvesPane(workspace.book, id="curves")
         # Who opens several runs wants to see first of all whose loss is lower.
         self.pane.choice.is_large = len(workspace.runs) > 1
-        self.filter = Input(id="filter", placeholder="words of a name", compact=True)
+        self.filter = Entry(id="filter", placeholder="words of a name", compact=True)
 
     def body(self) -> ComposeResult:
         """The charts."""
@@ -130,7 +131,7 @@ class CurvesScreen(RunScreen):
     def action_filter(self) -> None:
         """Type words; those from before are selected, and go with the first letter."""
         self.add_class("-filtering")
-        self.filter.focus()
+        self.set_focus(self.filter)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter as it is typed."""
@@ -140,13 +141,14 @@ class CurvesScreen(RunScreen):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Done."""
         self._end_filter()
+        self.filter.answered()
 
     def action_back(self) -> None:
         """One layer out: the filter that is being typed, the large chart, the filter, then as everywhere."""
         if self.has_class("-filtering"):
             self.filter.value = ""
             self._end_filter()
-        elif self.pane.choice.is_large:
+        elif self.pane.choice.is_large and self.pane.shown:
             self.action_enlarge()
         elif self.pane.choice.filter:
             self.filter.value = ""
@@ -155,4 +157,5 @@ class CurvesScreen(RunScreen):
 
     def _end_filter(self) -> None:
         self.remove_class("-filtering")
-        self.pane.focus()
+        # At once: the next key is for the curves already.
+        self.set_focus(self.pane)

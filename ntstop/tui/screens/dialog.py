@@ -10,6 +10,7 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen
 
 from ..keymap import PLAIN_KEYS, Keymap
+from ..widgets.entry import Entry, press_again
 from ..widgets.hints import Hints
 
 Answer = TypeVar("Answer")
@@ -24,6 +25,10 @@ class Dialog(ModalScreen[Answer]):
 
     TITLE = ""
     """What the help calls it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._early: list[events.Key] = []
 
     @property
     def _keymap(self) -> Keymap:
@@ -52,6 +57,22 @@ class Dialog(ModalScreen[Answer]):
     def on_resize(self, event: events.Resize) -> None:
         """On a small terminal a frame has no room for a margin."""
         self.set_class(event.size.height < SMALL, "-small")
+
+    def on_key(self, event: events.Key) -> None:
+        """What was typed before the line was there is typed into it."""
+        if self.AUTO_FOCUS != "Input" or not (event.is_printable or event.key == "enter"):
+            return
+        # The line itself lets none of these pass: it was not there when they were pressed.
+        event.stop()
+        if isinstance(self.focused, Entry):
+            press_again(self, [event])
+        else:
+            self._early.append(event)
+
+    def on_descendant_focus(self) -> None:
+        """The line is there."""
+        early, self._early = self._early, []
+        press_again(self, early)
 
     def on_screen_resume(self) -> None:
         """It is on top now."""

@@ -12,6 +12,7 @@ from textual.widgets import Input, Static
 from ...text import count, safe
 from .. import bindings
 from ..view import StepView
+from ..widgets.entry import Entry
 from .dialog import Dialog
 
 _NUMBER: Final = re.compile(r"(\d{1,3}(?:[,_ ]\d{3})+|\d+)?(\.\d+)?([kmb]?)", re.IGNORECASE)
@@ -60,7 +61,7 @@ class GoToScreen(Dialog[int | None]):
             dialog.border_title = "go to a step"
             dialog.border_subtitle = self.frame_keys("enter: go")
             yield self.says
-            yield Input(placeholder="a number", max_length=LONGEST, compact=True)
+            yield Entry(placeholder="a number", max_length=LONGEST, compact=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Go there, or say why not."""
@@ -72,3 +73,4 @@ class GoToScreen(Dialog[int | None]):
             self.says.update(safe(str(error)))
         else:
             self.dismiss(step)
+        self.query_one(Entry).answered()

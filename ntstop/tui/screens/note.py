@@ -14,6 +14,7 @@ from ...diagnosis.finding import Finding
 from ...text import count, safe
 from ...viewer_state import LONGEST_NOTE, StateError, ViewerState
 from .. import bindings
+from ..widgets.entry import Entry
 from .dialog import Dialog
 
 
@@ -74,7 +75,7 @@ class NoteScreen(Dialog[None]):
             undo = f"  ctrl+r: {self.subject.undo}" if said is not None else ""
             dialog.border_subtitle = f"enter: keep{undo}  esc: back"
             yield Static(safe(self.subject.about), markup=False)
-            yield Input(
+            yield Entry(
                 said or "",
                 placeholder="a note, or nothing",
                 max_length=LONGEST_NOTE,
@@ -85,6 +86,7 @@ class NoteScreen(Dialog[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Keep it."""
         self._change(lambda: self.subject.keep(event.value))
+        self.query_one(Entry).answered()
 
     def action_take_back(self) -> None:
         """It is not said any more."""

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 
 from ...curves.alignment import AxisName
 from ...run.units import PLAIN, Scale, scale_of, told
-from ...text import cell_width, count
+from ...text import cell_width, count, safe
 from .. import bindings
 from ..choice import CurveChoice
 from ..colours import ColourBook
@@ -92,6 +92,8 @@ class CurvesPane(Pane):
 
     def present(self) -> None:
         """The charts, and in the title which runs they are of and how they are looked at."""
+        words = safe(self.choice.filter)
+        self.grid.lacks = f"no curve matches /{words}; esc clears the filter" if words else ""
         self.grid.show(self._cells, self._shape)
         glyphs = glyphs_of(self.app)
         values: list[Value] = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ...text import cell_width, clip
 from ..raster.canvas import DOTS_X
 from ..raster.chart import plot, plot_box, x_at
+from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..raster.spec import ChartSpec
 from ..styles.paint import glyphs_of
@@ -79,6 +80,8 @@ class ChartGrid(PictureWidget):
     def __init__(self) -> None:
         super().__init__()
         self.cells: Sequence[Cell] = ()
+        self.lacks = ""
+        """Why there is no chart."""
         self.geometry = geometry(1, 1, 1)
         self._plots: dict[int, tuple[ChartSpec, Picture]] = {}
 
@@ -102,6 +105,8 @@ class ChartGrid(PictureWidget):
         """All charts at this size."""
         picture = Picture.blank(width, height)
         plain = is_ascii(self.app)
+        if not self.cells:
+            picture.write(height // 2, max((width - cell_width(self.lacks)) // 2, 0), self.lacks, Ink.DIM)
         for place, (cell, box) in enumerate(zip(self.cells, self.geometry.boxes, strict=False)):
             if box[0] + box[2] > width or box[1] + box[3] > height:
                 continue
