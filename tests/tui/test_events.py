@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ntstop.tui.widgets.events import EventsPane, event_text
-from ntstop_probe.wire import Event, Record
+from ntstop_probe.wire import Event, Heartbeat, ProbeStatus, Record
 from tests.tui import feed
 from tests.tui.opened import opened
 
@@ -59,10 +59,20 @@ async def test_an_evaluation_says_what_it_has_measured() -> None:
         assert told == {500: "val/loss 3.936", 900: ""}
 
 
-def test_of_the_intervals_only_what_has_changed_is_told() -> None:
-    first = Event(1.0, "sampling", "long words", data={"tier": "full", "layers": 16, "ratio": 64, "timing": 1})
-    second = Event(2.0, "sampling", "long words", data={"tier": "no layers", "layers": None, "ratio": 64, "timing": 2})
-    assert event_text(first) == "layers every 16 steps, update ratio every 64 steps"
-    assert event_text(second, first) == "no layers, timing every 2 steps"
-    assert event_text(first, first) == "long words"
+async def test_how_often_the_probe_looks_is_said_beside_the_events_and_is_none_of_them() -> None:
+    told: list[Record] = [
+        Event(10.0 + step / 10, "sampling", "long words", step, data={"tier": tier, "layers": layers, "timing": 1})
+        for step, tier, layers in ((100, "full", 2), (200, "no details", 10), (300, "no details", 10))
+    ]
+    beat = Heartbeat(130.0, 1.0, "forward", 0.1, 399, probe=ProbeStatus(layer_interval=10, tier="no details"))
+    async with opened([*with_events(Event(31.0, "epoch", "", 99, 100)), *told, beat], (160, 40)) as screen:
+        await screen.go("8")
+        await screen.shows("every 10 steps since step 200: as often as the budget allows")
+        await screen.shows("reading learning rates and norms in some steps only")
+        events = screen.shown.query_one(EventsPane)
+        assert [row.event.kind for row in events.rows] == ["epoch"]
+        assert "no details" not in screen.text and "sampling" not in screen.text
+
+
+def test_an_epoch_says_which_has_ended() -> None:
     assert event_text(Event(3.0, "epoch", data={"epoch": 7})) == "7 has ended" and not event_text(Event(4.0, "epoch"))

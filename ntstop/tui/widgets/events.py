@@ -52,22 +52,22 @@ class Happened:
 def events_of(process: ProcessState) -> list[Happened]:
     """The events that are kept, the newest first.
 
-    A checkpoint that the job tells of and that was seen being saved, too, is one; a run ends with its last step.
+    A checkpoint that the job tells of and that was seen being saved, too, is one; a run ends with its last step. How
+    often the probe looks is no event of the training.
     """
     found: list[Happened] = []
-    before: Event | None = None
     measured = _measured(process)
     for event in process.events:
+        if event.kind == "sampling":
+            continue
         step: float | None = event.step if event.step is not None else event.ordinal
         if event.kind == "exit" and step is not None:
             step = min(step, process.x)
-        text = event_text(event, before)
+        text = event_text(event)
         if event.kind == "evaluation" and step is not None:
             # The step that was told before the job's own numbering was known is one less.
             text = text or measured.get(round(step)) or measured.get(round(step) + 1, "")
         one = Happened(event, step, process.wall_at(event.t), text, event.duration)
-        if event.kind == "sampling":
-            before = event
         last = found[-1] if found else None
         if last is not None and event.kind == "checkpoint" and _are_one(last, one):
             found[-1] = replace(last, took=one.took if last.took is None else last.took)
@@ -206,31 +206,17 @@ class EventsPane(StepTable[Happened]):
         return row.step
 
 
-def event_text(event: Event, before: Event | None = None) -> str:
-    """What an event says, where its kind stands beside it. `before`: the last change of intervals before this one."""
-    if event.kind == "sampling" and event.data:
-        told = before.data if before is not None else {}
-        changed = [name for name in _INTERVALS if event.data.get(name) != told.get(name, 1)]
-        tier = event.data.get("tier", "full")
-        words = [str(tier)] if tier != told.get("tier", "full") else []
-        words += [f"{_INTERVALS[name]} {_every(event.data[name])}" for name in changed if event.data.get(name)]
-        return safe(", ".join(words) or event.text)
+def event_text(event: Event) -> str:
+    """What an event says, where its kind stands beside it."""
     if event.kind == "epoch" and not event.text:
         return safe(f"{event.data['epoch']} has ended") if "epoch" in event.data else ""
     return safe(event.text) or _data(event)
 
 
-def _every(steps: object) -> str:
-    return "in every step" if steps == 1 else f"every {steps} steps"
-
-
-_INTERVALS = {"layers": "layers", "ratio": "update ratio", "timing": "timing"}
-
-
 def whole_text(row: Happened) -> str:
     """All that an event says, with what it carries."""
     event = row.event
-    data = "" if event.kind in ("sampling", "epoch") else _data(event)
+    data = "" if event.kind == "epoch" else _data(event)
     parts = (safe(event.text), data) if event.text else (data or row.text,)
     return f"{safe(event.kind)}: {' · '.join(part for part in parts if part)}" if any(parts) else ""
 

@@ -7,12 +7,22 @@ from collections.abc import Iterator, Sequence
 
 from ...run.process import ProcessState
 from ...session import Session
-from ...text import count, duration, percent
+from ...text import count, duration, percent, safe
 from ..facts import SILENT
 from ..raster.ink import Ink
 from ..workspace import Look
 from .lines import Entry, LinesPane
 
+BUDGET = {
+    "full": "kept with all that is measured",
+    "no update ratio": "kept without update ratios",
+    "no parameter norms": "kept without update ratios and norms of parameters",
+    "no layers": "kept without looking at layers",
+    "no details": "kept by reading learning rates and norms in some steps only",
+    "timing thinned": "kept by timing phases, and reading rates and norms, in some steps only",
+    "disarmed": "could not be kept: the probe has taken itself out",
+}
+"""What each tier means for who reads it."""
 _PATH = re.compile(r"\(/[^)]*?/([^/)]+/[^/)]+)\)")
 """The file of a frame: its folder and its name say enough, and `D` says all."""
 
@@ -54,10 +64,10 @@ def _probe(process: ProcessState) -> Iterator[Entry]:
         yield Entry("set-up", f"{duration(probe.setup)}, once, at the first step")
     if probe.publisher_cpu is not None:
         yield Entry("publisher", f"{percent(probe.publisher_cpu)} of a core")
-    yield Entry("budget", probe.tier or "not told")
-    yield Entry("layers", _every(probe.layer_interval))
-    yield Entry("update ratio", _every(probe.ratio_interval))
-    yield Entry("timing", _every(probe.timing_interval))
+    yield Entry("budget", BUDGET.get(probe.tier, safe(probe.tier) or "not told"))
+    yield Entry("layers", _every(probe.layer_interval) + _since(process, "layers", probe.layer_interval))
+    yield Entry("update ratio", _every(probe.ratio_interval) + _since(process, "ratio", probe.ratio_interval))
+    yield Entry("timing", _every(probe.timing_interval) + _since(process, "timing", probe.timing_interval))
     yield Entry("viewers", count(probe.viewers))
     yield _lost("dropped", probe.dropped, "rows that the queue had no room for")
     yield _lost("unrecorded", probe.unrecorded, "frames that could not be written to disk")
@@ -86,6 +96,22 @@ def _every(interval: int | None) -> str:
     if interval is None:
         return "not measured"
     return "in every step" if interval == 1 else f"every {count(interval)} steps"
+
+
+def _since(process: ProcessState, name: str, interval: int | None) -> str:
+    """From which step on it is looked at so often, and why, as far as events of it are kept."""
+    since, was_other = None, False
+    for event in reversed(process.events):
+        if event.kind == "sampling":
+            was_other = event.data.get(name) != interval
+            if was_other:
+                break
+            since = event.ordinal
+    # What was never measured may be switched off.
+    if since is None or interval == 1 or (interval is None and not was_other):
+        return ""
+    why = "more would not fit the budget" if interval is None else "as often as the budget allows"
+    return f" since step {count(since)}: {why}"
 
 
 def _lost(label: str, amount: int, what: str) -> Entry:
