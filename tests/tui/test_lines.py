@@ -13,7 +13,7 @@ from ntstop.tui.facts import Facts, status_parts
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.widgets.findings import draw_findings, laid_out
 from ntstop.tui.widgets.hints import Hint, draw_hints, placed
-from ntstop.tui.widgets.pane import draw_title, value
+from ntstop.tui.widgets.pane import Name, draw_title, value
 from ntstop.tui.widgets.statusline import draw_status
 
 FACTS = Facts(
@@ -140,6 +140,21 @@ def test_a_title_without_room_drops_its_last_values_whole_but_keeps_its_note() -
     assert "step 1,200, ←→ 25 ─" in draw_title("loss", values, 90, note="step 1,200", aside="←→ 25").text()
     assert "step 1,200" in noted and "first 1.5" in noted and "second" not in noted
     assert draw_title("loss", [value("1.5", key="…")], 34, ascii_only=True).text().isascii()
+
+
+def test_a_title_cuts_names_and_the_note_before_it_loses_the_key_to_a_line() -> None:
+    names = ["sweep-learning-rate-1e-3", "sweep-learning-rate-1e-4", "c"]
+    values = [(("━", Ink.LINE_0), (Name(name), Ink.TEXT), ("1.234", Ink.STRONG)) for name in names]
+    values.append(value("2.5", key="avg"))
+    note = "4,096 steps, rank 0"
+    wide = draw_title("loss", values, 140, note=note).text()
+    assert all(word in wide for word in (*names, note, "avg 2.5"))
+    line = draw_title("loss", values, 80, note=note).text()
+    assert line.count("1.234") == 3 and "…ate-1e-3 " in line and "…ate-1e-4 " in line and " c " in line and note in line
+    assert "avg" not in line
+    narrow = draw_title("loss", values, 60, note=note).text()
+    assert narrow.count("1.234") == 3 and "…ate-1e-3" in narrow and "4,096 steps" not in narrow and len(narrow) == 60
+    assert "4,096 steps ─  ━ …e-1e-3 1.234 ─" in draw_title("loss", values, 40, note=note).text(), "no room for three"
 
 
 def test_hints_go_from_the_right_but_help_and_quit_stay() -> None:

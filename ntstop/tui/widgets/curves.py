@@ -23,7 +23,7 @@ from ..styles.paint import glyphs_of
 from ..traces import Frame, Lane, axes_of, chart_of, differences, frame_of, reading_in, scaled, trace_of
 from ..workspace import Look
 from .grid import Cell, ChartGrid, Geometry
-from .pane import Pane, Value, dated
+from .pane import Name, Pane, Value, dated
 
 AT_A_TIME = 12
 """Of so many charts one is drawn at each turn, so that a screen full of them is no burst."""
@@ -98,7 +98,7 @@ class CurvesPane(Pane):
         glyphs = glyphs_of(self.app)
         values: list[Value] = []
         if len(self.runs) > 1:
-            values = [((mark_of(place, glyphs), line(place)), (name, Ink.TEXT)) for name, place in self.runs]
+            values = [((mark_of(place, glyphs), line(place)), (Name(name), Ink.TEXT)) for name, place in self.runs]
         self.head(values, ", ".join(self._axis_words), self._far)
 
     def next_axis(self, look: Look) -> str | None:

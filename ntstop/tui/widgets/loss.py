@@ -23,7 +23,7 @@ from ..traces import chart_of, frame_of, reading_in, trace_of
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
-from .pane import Pane, Value, dated, is_ascii, value
+from .pane import Name, Pane, Value, dated, is_ascii, value
 
 
 def loss_spec(look: Look, columns: int) -> ChartSpec:
@@ -132,7 +132,7 @@ class LossPane(Pane):
         values: list[Value] = []
         for trace, read in zip(self.spec.traces, self.measured, strict=True):
             label = clip(trace.label, 20, left=True)
-            key = ((trace.mark or keys[trace.kind], trace.ink), (label, Ink.TEXT))
+            key = ((trace.mark or keys[trace.kind], trace.ink), (Name(label), Ink.TEXT))
             values.append(dated(read, number(read.y, 6), before=key))
         if self.average is not None and math.isfinite(self.average):
             values.append((("avg", Ink.DIM), (number(self.average, 6), Ink.TEXT)))

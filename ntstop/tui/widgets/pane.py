@@ -20,6 +20,8 @@ from ..view import StepView
 from ..workspace import Look
 from .chart import PictureWidget
 
+SHORT, SHORTEST = 8, 5
+"""Cells that the name of a curve keeps in a title without room: beside other values, and at the worst."""
 MOST_RUN = 16
 """Cells that the name of a run takes in a title."""
 Value = tuple[tuple[str, Ink], ...]
@@ -29,6 +31,10 @@ Value = tuple[tuple[str, Ink], ...]
 def value(text: str, ink: Ink = Ink.STRONG, *, key: str = "", key_ink: Ink = Ink.TEXT) -> Value:
     """A value with, before it, what it is of."""
     return ((key, key_ink), (text, ink)) if key else ((text, ink),)
+
+
+class Name(str):
+    """A piece of a value: what a line of the chart is of. It may be cut, and stays while the line is drawn."""
 
 
 class Dated(tuple[tuple[str, Ink], ...]):
@@ -56,12 +62,37 @@ def dated(reading: Reading, text: str, ink: Ink = Ink.STRONG, *, before: Value =
 
 
 def fitting_values(values: Sequence[Value], room: int, least: int = 1) -> list[Value]:
-    """The values in so many cells: all lose their steps before the last is left out, down to `least` of them."""
+    """The values in so many cells: all lose their steps, then of their names what must be, before the last is left
+    out, down to `least` of them."""
+    if value_cells(values) <= room:
+        return list(values)
+    kept = short = [one.short if isinstance(one, Dated) else one for one in values]
+    keys = max(keys_among(values), least)
+    tried = [(many, SHORT) for many in range(len(short), keys, -1)]
+    for many, shortest in [*tried, (keys, SHORT), *((many, SHORTEST) for many in range(keys, least - 1, -1))]:
+        kept = _with_names_cut(short[:many], room, shortest)
+        if value_cells(kept) <= room:
+            break
+    return kept
+
+
+def keys_among(values: Sequence[Value]) -> int:
+    """How many of the values, from the first, hold all that have a `Name`."""
+    return max(
+        (place for place, one in enumerate(values, 1) if any(isinstance(text, Name) for text, _ in one)), default=0
+    )
+
+
+def _with_names_cut(values: Sequence[Value], room: int, shortest: int) -> list[Value]:
+    """The longest names lose cells until the values fit, or none is longer than `shortest`."""
     kept = list(values)
-    if value_cells(kept) > room:
-        kept = [one.short if isinstance(one, Dated) else one for one in kept]
-    while len(kept) > least and value_cells(kept) > room:
-        kept.pop()
+    longest = max((cell_width(text) for one in kept for text, _ in one if isinstance(text, Name)), default=0)
+    while longest > shortest and value_cells(kept) > room:
+        longest -= 1
+        kept = [
+            tuple((Name(clip(text, longest, left=True)) if isinstance(text, Name) else text, ink) for text, ink in one)
+            for one in kept
+        ]
     return kept
 
 
@@ -101,7 +132,8 @@ def draw_title(
     """`── name note ───────── values ──`; the focused pane is marked by a glyph and a lighter line.
 
     Where there is no room, `aside`, which stands behind the note, goes before all else; then the steps behind values,
-    then the last values, then the note, what stands last in it first, then the first value.
+    then the last values, then the note, what stands last in it first, then the first value. Values with a `Name` are
+    the key to the chart: their names are cut, and the note goes, before one of them does.
     """
     line, mark = ("-", ">") if ascii_only else ("─", "▸")
     picture = Picture.blank(width, 1)
@@ -114,11 +146,9 @@ def draw_title(
     room = width - 3 - column
     if note and aside and cell_width(safe(f"{note}, {aside} ")) + value_cells(values) <= room:
         note = f"{note}, {aside}"
-    said = cell_width(safe(note)) + 1 if note else 0
+    note = _note_beside(values, note, room)
+    said = _said(note)
     kept = fitting_values(values, room - said)
-    while said and said + value_cells(kept) > room and ", " in note:
-        note = note.rpartition(", ")[0]
-        said = cell_width(safe(note)) + 1
     if said and said + value_cells(kept) <= room:
         picture.write(0, column, note + " ", Ink.DIM)
     if kept and value_cells(kept) <= room:
@@ -134,6 +164,22 @@ def draw_title(
         if not kept[-1][-1][0].isspace():
             picture.write(0, column, " ")
     return plain_if(ascii_only, picture)
+
+
+def _said(note: str) -> int:
+    """Cells of the note, with the blank behind it."""
+    return cell_width(safe(note)) + 1 if note else 0
+
+
+def _note_beside(values: Sequence[Value], note: str, room: int) -> str:
+    """As much of the note as leaves room for the key to the chart, else for the first value."""
+    keys = keys_among(values)
+    parts = note.split(", ")
+    shorter = [", ".join(parts[:end]) for end in range(len(parts), 0, -1)]
+    for one in [*shorter, ""] if keys else shorter:
+        if value_cells(fitting_values(values, room - _said(one), max(keys, 1))) + _said(one) <= room:
+            return one
+    return shorter[-1]
 
 
 class PaneTitle(PictureWidget):
