@@ -344,7 +344,8 @@ def _ratio(
     for present in (gradient[1], parameter[1]):
         if present is not None:
             there = there & present
-    return np.divide(norms, weights, out=np.zeros_like(norms), where=there), there
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.divide(norms, weights, out=np.zeros_like(norms), where=there), there
 
 
 def _sample(

@@ -179,6 +179,9 @@ class NtstopApp(App[int], inherit_bindings=False):
     def action_next_theme(self) -> None:
         """dark → light → the terminal's own 16 colours, for a dark and for a light ground → dark."""
         self.theme = next_theme(self.theme, few_colours=self._poor)
+        for screen in self._installed_screens.values():
+            if isinstance(screen, RunScreen):
+                screen.restyle()
 
     def action_picture(self) -> None:
         """Write the screen to `ntstop-<time>.svg` and `.txt` in the current folder."""

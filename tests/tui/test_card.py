@@ -82,6 +82,8 @@ async def test_of_a_run_whose_folder_is_removed_it_is_said(home: Path) -> None:
         await screen.shows("REMOVED", "its folder is gone")
         await screen.pilot.press("left_square_bracket")
         await screen.shows("only a run that has ended")
+        await screen.pilot.press("m")
+        await screen.shows("nothing is kept")
         await screen.pilot.press("R")
         await screen.until(lambda: isinstance(screen.app.screen, RunsScreen), "the list")
 

@@ -143,9 +143,6 @@ async def test_of_a_crowd_a_move_of_the_cursor_makes_no_lines_and_no_map_and_bot
         assert steps.spec.cursor_x is not None and steps.spec.cursor_x == screen.shown.view.cursor
         assert table.cursor is None and not made
         monkeypatch.undo()
-
-        def is_told() -> bool:
-            screen.app.workspace.session.version += 1
-            return table.cursor == screen.shown.view.cursor
-
-        await screen.until(is_told, "the lines at the cursor")
+        await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines at the cursor")
+        await screen.pilot.press("space", "left")
+        await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines, paused too")

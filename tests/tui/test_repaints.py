@@ -68,6 +68,29 @@ async def test_another_theme_is_drawn_on_screens_that_were_not_on_top_when_it_wa
         assert grounds[0].isdisjoint(grounds[1])
 
 
+async def test_a_theme_that_is_chosen_back_elsewhere_is_drawn_on_the_screen_that_had_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    async with opened(feed.training(400)) as screen:
+        await seen_before(screen)
+
+        def ground() -> object:
+            return screen.shown.query_one(Chart).background_colors[1]
+
+        await screen.pilot.pause(0.1)
+        dark = ground()
+        await screen.pilot.press("t")
+        await screen.until(lambda: ground() != dark, "another ground")
+        await screen.go("2")
+        for _ in range(4):
+            if screen.app.theme != "ntstop-dark":
+                await screen.pilot.press("t")
+        await screen.go("1")
+        assert screen.app.theme == "ntstop-dark"
+        await screen.until(lambda: ground() == dark, "the ground of the theme")
+
+
 async def test_a_class_that_changes_no_colour_costs_no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(feed.training(400)) as screen:
         await seen_before(screen)

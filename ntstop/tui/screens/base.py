@@ -56,8 +56,8 @@ class RunScreen(Screen[None]):
         self._versions: dict[str | None, int] = {}
         self._turn = 0
         self._is_due = False
-        self._seen: tuple[Size, str] | None = None
-        """Size and theme of the app when this was last on top."""
+        self._seen: Size | None = None
+        """Size of the app when this came on top; None where all has to be found anew."""
 
     @property
     def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
@@ -104,15 +104,19 @@ class RunScreen(Screen[None]):
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """What has happened since, on another screen or to the terminal, is drawn at once.
 
-        Where neither size nor theme is another one, all styles are what they were: textual need not find that out.
+        Where nothing has changed around it, all styles are what they were: textual need not find that out.
         """
         self.query_one(Hints).redraw()
-        seen, self._seen = self._seen, (self.app.size, self.app.theme)
+        seen, self._seen = self._seen, self.app.size
         if seen == self._seen:
             event.refresh_styles = False
             self.redraw()
         else:
             self._fit(*self.app.size)
+
+    def restyle(self) -> None:
+        """Another theme was chosen: the styles are found anew when this comes on top."""
+        self._seen = None
 
     def on_resize(self, event: events.Resize) -> None:
         """Another size has room for other panes."""
@@ -175,7 +179,7 @@ class RunScreen(Screen[None]):
         self._turn = (self._turn + 1) % len(turns)
         name = turns[self._turn]
         if self.view.frozen is not None or self._versions.get(name) == version:
-            return []
+            return [pane for pane in panes if pane.owes]
         self._versions[name] = version
         return [pane for pane in panes if pane.id == name]
 
@@ -346,10 +350,18 @@ class RunScreen(Screen[None]):
     def action_acknowledge(self) -> None:
         """Ask for a note on the chosen finding."""
         finding = self.workspace.finding
-        if finding is not None:
+        if finding is not None and self._keeps_notes():
             self.app.push_screen(NoteScreen(acknowledgement(finding, self.workspace.session.kept)))
+
+    def _keeps_notes(self) -> bool:
+        """Whether notes may be kept; of a run that was removed, what was kept went with it."""
+        if self.workspace.session.is_removed:
+            self.app.notify("the run's folder is gone, and what was noted of it: nothing is kept", timeout=3)
+        return not self.workspace.session.is_removed
 
     def action_mark(self) -> None:
         """Ask for a note on the step under the cursor; on a mark that is drawn there, on that one."""
+        if not self._keeps_notes():
+            return
         step = self.workspace.step_to_mark(max(self.cursor_columns(), 1))
         self.app.push_screen(NoteScreen(mark(step, self.workspace.session.kept)))

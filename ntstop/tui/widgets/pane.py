@@ -221,6 +221,8 @@ class Pane(Vertical, can_focus=True):
         """Whose run is shown, where there are several."""
         self.stride = 1.0
         """Steps that a key moves the cursor by."""
+        self.owes = False
+        """Whether what a key has changed was put off: the next turn is this pane's."""
         self.title_line = PaneTitle(self.called)
 
     def compose(self) -> ComposeResult:

@@ -158,10 +158,11 @@ class RanksPane(TablePane[RankLine]):
         self.empty = "no rank has told anything yet"
 
     def gather(self, look: Look) -> None:
-        """A line for each rank; of a crowd not with a key, for a thousand lines take 12 ms."""
-        now, cursor, is_crowd = time.monotonic(), look.view.cursor, len(self.found) >= CROWD
-        is_fresh = now < self._stale_at and (cursor == self.cursor or is_crowd)
-        if (len(self.found) >= MANY and is_fresh) or (is_crowd and not look.at_leisure):
+        """A line for each rank; of a crowd not with a key but soon after, for a thousand lines take 12 ms."""
+        now, cursor = time.monotonic(), look.view.cursor
+        is_fresh = len(self.found) >= MANY and now < self._stale_at and cursor == self.cursor
+        self.owes = len(self.found) >= CROWD and not look.at_leisure and cursor != self.cursor
+        if is_fresh or self.owes:
             return
         session, self.cursor, self.is_reading = look.session, cursor, not look.session.status.complete
         live = session.entry is not None and session.entry.active and not self.is_reading

@@ -192,9 +192,9 @@ class Ledger:
         self._stepped.add(optimizer)
         self._cut = now
 
-    def _name_lrs(self, lrs: list[float | None]) -> None:
+    def _name_lrs(self, lrs: list[float | None] | dict[int, float | None]) -> None:
         self._rich = True
-        for group, lr in enumerate(lrs):
+        for group, lr in lrs.items() if isinstance(lrs, dict) else enumerate(lrs):
             if lr is not None:
                 self._lrs[f"lr/{self._optimizers}.{group}" if group or self._optimizers else "lr"] = lr
 

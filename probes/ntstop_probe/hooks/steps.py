@@ -139,8 +139,10 @@ class StepMachine(FetchMachine):
         self._book("other", self._gap)
         self._gap = 0.0
 
-    def optimizer_end(self, now: float, optimizer: Hashable, lrs: list[float | None] | None = None) -> None:
-        """`optimizer` is done with its step, with `lrs` in force, one a parameter group."""
+    def optimizer_end(
+        self, now: float, optimizer: Hashable, lrs: list[float | None] | dict[int, float | None] | None = None
+    ) -> None:
+        """`optimizer` is done with its step, with `lrs` in force, by number of the parameter group."""
         stack = self._stack
         if self._user or not stack or stack[-1] is not OPTIMIZER or self._at is None:
             self._account(now)
