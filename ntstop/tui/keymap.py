@@ -46,12 +46,6 @@ _PAIRS = {
     "up": "down",
 }
 """Names that are explained together: the keys of both stand at the first."""
-_SEE = {
-    **{second: first for first, second in _PAIRS.items()},
-    **{"cursor-left-fast": "cursor-left", "cursor-right-fast": "cursor-left", "previous-pane": "next-pane"},
-    **{"page-up": "up", "page-down": "up", "first": "up", "last": "up", "overlay-none": "overlay"},
-}
-"""Where those without words of their own are explained."""
 _ALONE = {
     "cursor-left": "move the cursor that all panes share to the left",
     "cursor-right": "move the cursor that all panes share to the right",
@@ -68,6 +62,8 @@ _ALONE = {
     "next-finding": "next finding; the cursor shows where it began",
     "previous-finding": "previous finding; the cursor shows where it began",
     "reverse": "reverse the order",
+    "up": "one up",
+    "down": "one down",
     "page-up": "a page up",
     "page-down": "a page down",
     "first": "to the first, or to the top",
@@ -167,7 +163,7 @@ def listing(keymap: Keymap = PLAIN_KEYS) -> str:
     told: dict[str, str] = {}
     for binding in _named(lists):
         name = binding.id or ""
-        told[name] = told.get(name) or words_of(binding) or f"see {explained_at(name)}"
+        told[name] = told.get(name) or words_of(binding)
     return "\n".join(
         f"{name:<19}{' '.join(map(key_label, keymap.keys.get(name, keys))) or 'no key':<10} {told[name]}"
         for name, keys in _defaults().items()
@@ -177,11 +173,6 @@ def listing(keymap: Keymap = PLAIN_KEYS) -> str:
 def words_of(binding: Binding) -> str:
     """What it does, told of itself alone; "" for one without words of its own."""
     return _ALONE.get(binding.id or "") or binding.tooltip
-
-
-def explained_at(name: str) -> str:
-    """The action at which an action without words of its own is explained; "" for one with words."""
-    return _SEE.get(name, "")
 
 
 def key_label(key: str) -> str:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from ...text import cell_width, clip
 from .. import bindings
-from ..keymap import explained_at, key_label, words_of
+from ..keymap import key_label, words_of
 from ..raster.ink import Ink
 from ..raster.picture import Picture
 from ..widgets.chart import PictureWidget
@@ -47,12 +47,11 @@ def commands_of(screen: Screen[Any]) -> list[Command]:
         if binding.id:
             known = found.setdefault((binding.id, binding.action), (binding, active.node, []))
             known[2].append(key_label(binding.key))
-    said = {binding.id: binding.tooltip for binding, _, _ in found.values() if binding.tooltip}
     return [
         Command(
-            name := binding.id or "",
+            binding.id or "",
             " ".join(keys),
-            words_of(binding) or said.get(explained_at(name), ""),
+            words_of(binding),
             binding.action,
             node,
         )
