@@ -41,10 +41,14 @@ _LONGEST_WORD = 100
 
 
 class SettingsError(ValueError):
-    """The configuration cannot be used; the text is one line that names file, key and what is allowed."""
+    """The configuration cannot be used; the text is a line a mistake that names file, key and what is allowed.
 
-    def __init__(self, line: str) -> None:
-        super().__init__(" ".join(map(_short, safe(line).split(" "))))
+    `rest`: what stands in it beside the mistakes, where it could be read.
+    """
+
+    def __init__(self, *mistakes: str, rest: Settings | None = None) -> None:
+        super().__init__("\n".join(" ".join(map(_short, safe(line).split(" "))) for line in mistakes))
+        self.rest = rest
 
 
 class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,27 +133,39 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
 def _checked(path: Path, table: dict[str, Any]) -> Settings:
     if isinstance(numbers := table.get("thresholds"), dict):
         table["thresholds"] = _flat(numbers)
-    _know(path, "", table, Settings)
+    mistakes = _unknown("", table, Settings)
     for name, kind in (("notify", Notify), ("view", View)):
         if isinstance(part := table.get(name), dict):
-            _know(path, f"{name}.", part, kind)
-    try:
-        settings = msgspec.convert(table, Settings)
-    except msgspec.ValidationError as error:
-        _choices(path, table)
-        what, _, where = str(error).partition(" - at `$.")
-        raise SettingsError(f"{path}: {_key(table, where.rstrip('`'))}: {_in_words(what)}") from None
+            mistakes += _unknown(f"{name}.", part, kind)
+    mistakes += _no_choices(table)
+    settings = _converted(table, mistakes)
     if not 0.1 <= settings.view.refresh <= 10.0:
-        raise SettingsError(f"{path}: view.refresh: {settings.view.refresh:g} is not within 0.1 to 10 seconds")
+        mistakes.append(f"view.refresh: {settings.view.refresh:g} is not within 0.1 to 10 seconds")
     notify_ = settings.notify
     if not 0.1 <= notify_.timeout <= 600.0:
-        raise SettingsError(f"{path}: notify.timeout: {notify_.timeout:g} is not within 0.1 to 600 seconds")
+        mistakes.append(f"notify.timeout: {notify_.timeout:g} is not within 0.1 to 600 seconds")
     if notify_.command is not None:
         try:
             command_words(notify_.command)
         except ValueError as error:
-            raise SettingsError(f"{path}: notify.command: {error}") from None
+            mistakes.append(f"notify.command: {error}")
+    if mistakes:
+        raise SettingsError(*(f"{path}: {mistake}" for mistake in mistakes), rest=settings)
     return settings
+
+
+def _converted(table: dict[str, Any], mistakes: list[str]) -> Settings:
+    """The settings; what is no value of its kind is told in `mistakes` and taken out of `table`."""
+    while True:
+        try:
+            return msgspec.convert(table, Settings)
+        except msgspec.ValidationError as error:
+            what, _, where = str(error).partition(" - at `$.")
+            key = _key(table, where.rstrip("`"))
+            mistakes.append(f"{key}: {_in_words(what)}")
+            part, _, name = key.partition(".")
+            if not (isinstance(table.get(part), dict) and table[part].pop(name, None) is not None):
+                del table[part]
 
 
 def command_words(command: str) -> Sequence[str]:
@@ -171,22 +187,27 @@ def _flat(numbers: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _know(path: Path, prefix: str, table: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
-    """Raise `SettingsError` for the first key of `table` that is no field of `kind`."""
-    for name in table:
-        if name not in kind.__struct_fields__:
-            near = difflib.get_close_matches(name, kind.__struct_fields__, 1, 0.4)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"there are {', '.join(kind.__struct_fields__)}"
-            raise SettingsError(f"{path}: {prefix}{name}: there is no such key; {hint}")
+def _unknown(prefix: str, table: dict[str, Any], kind: type[msgspec.Struct]) -> list[str]:
+    """Take the keys that are no fields of `kind` out of `table`; what is to be said of each."""
+    mistakes = []
+    for name in [name for name in table if name not in kind.__struct_fields__]:
+        del table[name]
+        near = difflib.get_close_matches(name, kind.__struct_fields__, 1, 0.4)
+        hint = f"did you mean {prefix}{near[0]}?" if near else f"there are {', '.join(kind.__struct_fields__)}"
+        mistakes.append(f"{prefix}{name}: there is no such key; {hint}")
+    return mistakes
 
 
-def _choices(path: Path, table: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` with what may be chosen, where the view holds something else."""
-    view = table.get("view")
-    for name, value in view.items() if isinstance(view, dict) else ():
+def _no_choices(table: Mapping[str, Any]) -> list[str]:
+    """Take out of the view what is none of what may be chosen; what is to be said of each."""
+    mistakes = []
+    view = told if isinstance(told := table.get("view"), dict) else {}
+    for name, value in list(view.items()):
         allowed = get_args(get_type_hints(View)[name])
         if allowed and value not in allowed:
-            raise SettingsError(f"{path}: view.{name}: {value!r} is none of {', '.join(allowed)}")
+            del view[name]
+            mistakes.append(f"view.{name}: {value!r} is none of {', '.join(allowed)}")
+    return mistakes
 
 
 def _short(word: str) -> str:

@@ -6,7 +6,7 @@ import shutil
 
 import click
 
-from ntstop.commands.thresholds import checked
+from ntstop.commands.thresholds import checked, mistakes
 from ntstop.diagnosis.explanation import WIDTH, explain, families
 from ntstop.settings import SettingsError, read_settings, settings_path
 
@@ -17,9 +17,11 @@ def explain_kind(name: str | None) -> int:
         from ntstop.tui.keymap import keymap_of, listing
 
         try:
-            click.echo(listing(keymap_of(read_settings().keys)))
+            keymap = keymap_of(read_settings().keys)
         except SettingsError as error:
-            raise click.ClickException(str(error)) from error
+            click.echo(listing())
+            raise click.ClickException("\n".join(mistakes(error))) from error
+        click.echo(listing(keymap))
         return 0
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns - 1)
     if name is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import click
 
 from ntstop.commands.target import LogOptions, log_options
-from ntstop.commands.thresholds import checked
+from ntstop.commands.thresholds import checked, mistakes
 from ntstop.diagnosis.engine import Engine
 from ntstop.notify import Notifier, Told
 from ntstop.session import Session
@@ -70,7 +70,9 @@ def gather(
     try:
         settings = read_settings()
         log = log_options(roles, pattern)
-    except (SettingsError, SourceError) as error:
+    except SettingsError as error:
+        raise click.ClickException("\n".join(mistakes(error))) from error
+    except SourceError as error:
         raise click.ClickException(str(error)) from error
     command = settings.notify.command if notify is None else notify
     told = None if command is None else Told(command, settings.notify.timeout)

@@ -8,7 +8,7 @@ import click
 
 from ntstop.diagnosis.rules import load
 from ntstop.diagnosis.thresholds import Thresholds
-from ntstop.settings import Settings, settings_path
+from ntstop.settings import Settings, SettingsError, settings_path
 
 
 def checked(settings: Settings, options: Sequence[str] = ()) -> Thresholds:
@@ -21,7 +21,8 @@ def checked(settings: Settings, options: Sequence[str] = ()) -> Thresholds:
     try:
         Thresholds(settings.thresholds)
     except ValueError as error:
-        raise click.ClickException(f"{settings_path()}: {error}") from error
+        wrong = mistakes(SettingsError("", rest=settings))[1:]
+        raise click.ClickException("\n".join(wrong) or f"{settings_path()}: {error}") from error
     told = dict(settings.thresholds)
     for option in options:
         name, _, value = option.partition("=")
@@ -37,3 +38,23 @@ def checked(settings: Settings, options: Sequence[str] = ()) -> Thresholds:
             raise click.ClickException(f"--threshold {option}: {error}") from error
         told[name.strip()] = number
     return Thresholds(told)
+
+
+def mistakes(error: SettingsError) -> list[str]:
+    """All that is wrong in the configuration, a line each: beside those of `error` the thresholds and the keys."""
+    found = str(error).split("\n")
+    if error.rest is None:
+        return found
+    from ntstop.tui.keymap import keymap_of
+
+    load()
+    for name, value in error.rest.thresholds.items():
+        try:
+            Thresholds({name: value})
+        except ValueError as wrong:
+            found.append(f"{settings_path()}: {wrong}")
+    try:
+        keymap_of(error.rest.keys)
+    except SettingsError as wrong:
+        found += str(wrong).split("\n")
+    return found

@@ -141,19 +141,24 @@ PLAIN_KEYS = Keymap()
 def keymap_of(told: Mapping[str, str | Sequence[str]]) -> Keymap:
     """The table `[keys]`: name to a key, or to several.
 
-    Raises `SettingsError` with one line where a name or a key is unknown, or a key would be two things at once.
+    Raises `SettingsError` with a line for each name or key that is unknown, and each key that is two things at once.
     """
     if not told:
         return PLAIN_KEYS
     known = _defaults()
-    keys = {}
+    keys, mistakes = {}, []
     for name, words in told.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.4)
-            hint = f"did you mean keys.{near[0]}?" if near else f"there are {', '.join(known)}"
-            raise _error(name, f"there is no such action; {hint}")
-        keys[name] = tuple(_parsed(name, word) for word in ([words] if isinstance(words, str) else words))
-    _check_clashes(keys)
+            hint = f"did you mean keys.{near[0]}?" if near else "`ntstop explain keys` lists them"
+            mistakes.append(str(_error(name, f"there is no such action; {hint}")))
+            continue
+        try:
+            keys[name] = tuple(_parsed(name, word) for word in ([words] if isinstance(words, str) else words))
+        except SettingsError as error:
+            mistakes.append(str(error))
+    if mistakes := [*mistakes, *_clashes(keys)]:
+        raise SettingsError(*mistakes)
     return Keymap(keys)
 
 
@@ -216,17 +221,23 @@ def _defaults() -> dict[str, list[str]]:
     return found
 
 
-def _check_clashes(keys: Mapping[str, tuple[str, ...]]) -> None:
-    """Raise `SettingsError` where two actions of a screen have come to one key, that had not before."""
+def _clashes(keys: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """What is to be said where two actions of a screen have come to one key, that had not before: once of each two."""
     everywhere = _everywhere()
+    found: dict[tuple[str, str, str], str] = {}
     for context, lists in CONTEXTS.items():
-        _check_lists(keys, [bindings.APP, bindings.RUN, *lists], everywhere, f"on the screen {context}")
+        _note_clashes(found, keys, [bindings.APP, bindings.RUN, *lists], everywhere, f"on the screen {context}")
     for context, known in DIALOGS.items():
-        _check_lists(keys, [known], set(), f"in {context}")
+        _note_clashes(found, keys, [known], set(), f"in {context}")
+    return list(found.values())
 
 
-def _check_lists(
-    keys: Mapping[str, tuple[str, ...]], lists: Sequence[Sequence[BindingType]], everywhere: set[str], place: str
+def _note_clashes(
+    found: dict[tuple[str, str, str], str],
+    keys: Mapping[str, tuple[str, ...]],
+    lists: Sequence[Sequence[BindingType]],
+    everywhere: set[str],
+    place: str,
 ) -> None:
     before: dict[str, set[str]] = {}
     for binding in Binding.make_bindings(one for these in lists for one in these):
@@ -240,7 +251,8 @@ def _check_lists(
             for key in after[name] & theirs:
                 where = "everywhere" if other in everywhere else place
                 what = f"{key_label(key)} is {other.strip()} already, {where}"
-                raise _error(name, f"{what}, and stays" if other[0] == " " else f"{what}; keys.{other} would move that")
+                what += ", and stays" if other[0] == " " else f"; keys.{other} would move that"
+                found.setdefault((min(name, other), max(name, other), key), str(_error(name, what)))
 
 
 def _everywhere() -> set[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from textual.binding import Binding, BindingsMap
 
+from ntstop.cli import main
 from ntstop.session import Session
 from ntstop.settings import SettingsError
 from ntstop.tui import bindings, widgets
@@ -32,7 +33,7 @@ Told = Mapping[str, str | Sequence[str]]
     ("told", "says"),
     [
         ({"zom-in": "z"}, "keys.zom-in: there is no such action; did you mean keys.zoom-in?"),
-        ({"qqqq": "z"}, "keys.qqqq: there is no such action; there are quit, help"),
+        ({"qqqq": "z"}, "keys.qqqq: there is no such action; `ntstop explain keys` lists them"),
         ({"log": "foo"}, "keys.log: 'foo' is no key; such are q"),
         ({"log": ""}, "keys.log: '' is no key"),
         ({"log": "ctrl+"}, "is no key"),
@@ -51,10 +52,10 @@ Told = Mapping[str, str | Sequence[str]]
         ({"runs": "delete"}, "keys.runs: delete is remove already, in the list of runs, and stays"),
     ],
 )
-def test_a_mistake_is_one_line(told: Told, says: str) -> None:
+def test_each_mistake_is_one_line(told: Told, says: str) -> None:
     with pytest.raises(SettingsError) as error:
         keymap_of(told)
-    assert says in str(error.value) and "ntstop.toml: keys." in str(error.value) and "\n" not in str(error.value)
+    assert says in str(error.value) and all("ntstop.toml: keys." in line for line in str(error.value).split("\n"))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,27 @@ def test_the_list_of_keys_shows_the_user_s_own_and_finds_what_is_wrong_with_them
     config.write_text('[keys]\nquit = "hyper+q"\n')
     done = ntstop("explain", "keys", env={**os.environ, "NTSTOP_CONFIG": str(config)})
     assert done.returncode == 2 and "keys.quit: 'hyper+q' is no key" in done.stderr
+
+
+def test_all_mistakes_are_told_at_once_and_the_actions_are_listed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "ntstop.toml"
+    config.write_text(
+        '[view]\ntheme = "blue"\nrefresh = "often"\ncolour = 1\n[thresholds]\n"plateau.nothing" = 3\n'
+        '[keys]\nquit = "hyper+q"\nlog = "e"\nnothing = "x"\n'
+    )
+    monkeypatch.setenv("NTSTOP_CONFIG", str(config))
+    wrong = ["view.colour", "view.theme", "view.refresh", "threshold plateau.nothing"]
+    wrong += ["keys.quit", "keys.nothing", "keys.log"]
+    for words in (["explain", "keys"], [str(tmp_path / "no-such-run")]):
+        with pytest.raises(SystemExit) as left:
+            main(words)
+        said = capsys.readouterr()
+        assert left.value.code == 2
+        told = said.err.removeprefix("ntstop: ").splitlines()
+        assert [line.removeprefix(f"{config}: ").split(": ")[0] for line in told] == wrong
+        assert ("smoothing  " in said.out) == (words == ["explain", "keys"])
 
 
 async def test_rebound_keys_act_the_old_ones_do_not_and_help_and_hints_show_the_new() -> None:
