@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -91,13 +90,14 @@ class PartsWatch:
     """Feed it the loss of every step, and the parts as they are logged."""
 
     def __init__(self) -> None:
-        self._steps: deque[tuple[Sequence[int], Floats]] = deque()
+        self._steps: deque[tuple[range | NDArray[np.int64], Floats]] = deque()
         self._held = 0
         self._rows: list[_Row] = []
 
     def steps(self, x: Sequence[int], losses: Floats) -> None:
         """The losses of a block."""
-        self._steps.append((x, losses))
+        # A list of numbers is four times an array of them, and thousands of steps are kept.
+        self._steps.append((x if isinstance(x, range) else np.asarray(x), losses))
         self._held += len(losses)
         while self._held - len(self._steps[0][1]) >= MOST_STEPS:
             self._held -= len(self._steps.popleft()[1])
@@ -116,7 +116,7 @@ class PartsWatch:
     def _loss(self, x: int) -> float | None:
         for steps, losses in reversed(self._steps):
             if steps[0] <= x <= steps[-1]:
-                at = bisect_left(steps, x)
+                at = int(np.searchsorted(steps, x))
                 return float(losses[at]) if steps[at] == x and np.isfinite(losses[at]) else None
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -64,11 +65,24 @@ class Turns:
     """A step takes one batch, so that the turns are those of batches too."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """What is kept of a block: the rest of its columns is ten times as much, and there is one of these a rank."""
+
+    ordinal: int
+    count: int
+    x: range | Whole
+    waits: NDArray[np.float32] | None
+    epochs: Floats | None
+    """Of each step; of all where it is one number."""
+    single: bool
+
+
 class TurnWatch:
-    """Feed it every block; ask it at a step. It keeps the newest blocks, and adds them up only when it is asked."""
+    """Feed it every block; ask it at a step. It keeps the newest waits, and adds them up only when it is asked."""
 
     def __init__(self) -> None:
-        self._blocks: list[StepBlock] = []
+        self._blocks: deque[_Waits] = deque()
         self._held = 0
         self._unequal: tuple[int, tuple[int, ...]] | None = None
         self._pass = (0.0, 0)
@@ -80,10 +94,10 @@ class TurnWatch:
 
     def add(self, block: StepBlock) -> None:
         """The newest block."""
-        self._blocks.append(block)
+        self._blocks.append(_waits(block))
         self._held += block.count
         while self._held - self._blocks[0].count - block.count >= SPAN:
-            oldest = self._blocks.pop(0)
+            oldest = self._blocks.popleft()
             self._held -= oldest.count
             self._pass = _passes(oldest, self._pass)[1]
 
@@ -92,9 +106,8 @@ class TurnWatch:
         first, known = self._pass, list[tuple[Whole, Whole, Floats]]()
         for block in self._blocks:
             index, first = _passes(block, first)
-            waits = block.phases.filled("data")
-            if waits is not None:
-                known.append((index, np.asarray(block.x), waits))
+            if block.waits is not None:
+                known.append((index, np.asarray(block.x), block.waits.astype(np.float64)))
         if not known:
             return None
         index, at, waits = (np.concatenate(column) for column in zip(*known, strict=True))
@@ -112,7 +125,7 @@ class TurnWatch:
             return None
         if turns.unequal:
             self._unequal = (turns.period, turns.late)
-        single = all(block.micro is None or set(block.micro) <= {1, None} for block in self._blocks)
+        single = all(block.single for block in self._blocks)
         return replace(turns, unequal=self._unequal == (turns.period, turns.late), single=single)
 
 
@@ -203,11 +216,23 @@ def _agreement(turn: Whole, waits: Floats, period: int) -> tuple[float, tuple[in
     return _correlation(mask, long), tuple(np.flatnonzero(late).tolist()), mask
 
 
-def _passes(block: StepBlock, first: tuple[float, int]) -> tuple[Whole, tuple[float, int]]:
+def _waits(block: StepBlock) -> _Waits:
+    waits, epochs = block.phases.filled("data"), block.epochs
+    return _Waits(
+        block.ordinal,
+        block.count,
+        block.x if isinstance(block.x, range) else np.asarray(block.x),
+        None if waits is None else waits.astype(np.float32),
+        None if epochs is None or not np.isfinite(epochs).all() else epochs if np.ptp(epochs) else epochs[:1].copy(),
+        block.micro is None or set(block.micro) <= {1, None},
+    )
+
+
+def _passes(block: _Waits, first: tuple[float, int]) -> tuple[Whole, tuple[float, int]]:
     """The place of each step of the block in its pass over the data, and the pass that its last step is in."""
     ordinals = np.arange(block.ordinal, block.ordinal + block.count)
     epochs = block.epochs
-    if epochs is None or epochs[-1] == first[0] or not np.isfinite(epochs).all():
+    if epochs is None or epochs[-1] == first[0]:
         return ordinals - first[1], first
     begins = np.flatnonzero(np.diff(epochs, prepend=first[0]) != 0.0)
     if not len(begins):

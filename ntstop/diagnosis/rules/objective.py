@@ -17,7 +17,7 @@ class ObjectiveWatch(PartsWatch):
 
     def __init__(self, context: Context) -> None:
         super().__init__()
-        self._context = context
+        self.context = context
         self._name = ""
         self._told: Divergence | None = None
         self._usual: Severity = "warning"
@@ -28,7 +28,7 @@ class ObjectiveWatch(PartsWatch):
         self._name, self._told, self._usual = name, replace(found), usual
         parts = self.since(found.first_x)
         self._lowered = self._nothing_lost(found, parts)
-        return claims.divergence(name, found, self._context.rate, parts), "info" if self._lowered else usual
+        return claims.divergence(name, found, self.context.rate, parts), "info" if self._lowered else usual
 
     def follow(self, finding: Finding) -> None:
         """Ask again, of the divergence that was judged last and is open: the parts are logged behind it."""
@@ -36,13 +36,13 @@ class ObjectiveWatch(PartsWatch):
         parts = None if found is None else self.since(found.first_x)
         if found is None or parts is None or not (parts.changed or parts.apart):
             return
-        claim = claims.divergence(self._name, found, self._context.rate, parts)
+        claim = claims.divergence(self._name, found, self.context.rate, parts)
         finding.claim = claim
         lowered = self._nothing_lost(found, parts)
         if lowered != self._lowered:
             finding.severity = "info" if lowered else self._usual
             self._lowered = lowered
-        self._context.book.changed()
+        self.context.book.changed()
 
     def _nothing_lost(self, found: Divergence, parts: Parts | None) -> bool:
-        return claims.nothing_lost(found, parts, self._context.value(regressed.RISE))
+        return claims.nothing_lost(found, parts, self.context.value(regressed.RISE))
