@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from ntstop.commands.options import Options
     from ntstop.session import Session
 
+FIRST_LOOK = 0.06
+"""Seconds that the reading has, at most, before the screen is built."""
+_NAP = 0.003
+WHILE_BUILT = 0.5
+"""Seconds that this takes."""
 PIPED = (120, 40)
 """Columns and rows of what is printed where no terminal and no COLUMNS and LINES say it."""
 
@@ -46,13 +52,22 @@ def view(target: Path | Source, options: Options) -> int:
             return 0
         output = target / OUTPUT_FILE if isinstance(target, Path) else None
         with Session(target, renew=options.engine) as session, options.notifying(session):
-            # Imported while the session reads: both take their time.
+            _let_it_begin(session)
             from ntstop.tui.app import run_app
 
             kept = str(output) if output and output.exists() else None
             return run_app(session, output_path=kept, begin=options.view, keys=options.keys)
     except (SettingsError, SourceError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _let_it_begin(session: Session) -> None:
+    """Let the session read what a first picture needs, then nothing for a while: until the screen is there each would
+    hold up the other, for Python computes one thing at a time."""
+    end = time.monotonic() + FIRST_LOOK
+    while time.monotonic() < end and not session.has_steps:
+        time.sleep(_NAP)
+    session.lock.ask_for_quiet(WHILE_BUILT)
 
 
 def _as_text(session: Session, options: Options) -> str:

@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ntstop.commands import screen
 from ntstop.session import Session
 from ntstop.sources.base import Arrival, SourceError, SourceStatus
 from ntstop.sources.recording import RecordingSource
 from ntstop_probe.wire import STREAM_CORE, Event, Record, Steps, encode_frame
 
 from ..helpers import wait_until
-from .writer import EPOCH, Writer, core
+from .writer import EPOCH, Writer, core, steps
 
 
 class Recorder:
@@ -227,3 +228,17 @@ def test_a_recording_of_one_process_is_a_source_too() -> None:
     session.load()
     assert loss_count(session) == 10
     assert session.entry is None
+
+
+def test_before_a_screen_is_built_the_reading_begins_and_then_rests(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "FIRST_LOOK", 30.0)
+    monkeypatch.setattr(screen, "WHILE_BUILT", 3.0)
+    writer = Writer()
+    writer.send(steps(0, [2.0] * 10))
+    writer.close()
+    with Session(writer.folder.parent) as session:
+        screen._let_it_begin(session)
+        assert session.has_steps and session.lock.wanted
+        assert session.wait_for_end(30), "the rest ends by itself"
