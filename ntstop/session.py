@@ -143,11 +143,6 @@ class Session:
         return self.replay is None and self.entry is not None and self.entry.state in runs.ENDED
 
     @property
-    def has_steps(self) -> bool:
-        """Whether steps were read; may be asked without the lock."""
-        return any(process.steps for process in list(self.state.processes.values()))
-
-    @property
     def is_log(self) -> bool:
         """Whether what is read is the log of another tool."""
         return isinstance(self._source, LogSource | TextSource)

@@ -62,10 +62,10 @@ def view(target: Path | Source, options: Options) -> int:
 
 
 def _let_it_begin(session: Session) -> None:
-    """Let the session read what a first picture needs, then nothing for a while: until the screen is there each would
-    hold up the other, for Python computes one thing at a time."""
+    """Let the session read what it can in a moment, all of a short run, then nothing for a while: until the screen is
+    there each would hold up the other, for Python computes one thing at a time."""
     end = time.monotonic() + FIRST_LOOK
-    while time.monotonic() < end and not session.has_steps:
+    while time.monotonic() < end and not session.status.complete:
         time.sleep(_NAP)
     session.lock.ask_for_quiet(WHILE_BUILT)
 

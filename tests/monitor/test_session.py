@@ -240,5 +240,5 @@ def test_before_a_screen_is_built_the_reading_begins_and_then_rests(
     writer.close()
     with Session(writer.folder.parent) as session:
         screen._let_it_begin(session)
-        assert session.has_steps and session.lock.wanted
+        assert session.status.complete and session.lock.wanted
         assert session.wait_for_end(30), "the rest ends by itself"
