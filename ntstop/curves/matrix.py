@@ -152,17 +152,21 @@ class LayerMatrix:
     def column_at(self, x: float) -> tuple[Floats, Flags]:
         """(mean, nonfinite) of every layer in the newest bucket that begins at or before `x`; all NaN before the
         first."""
-        block = self._all()
-        found = np.flatnonzero(block.x_first <= x) if block is not None else np.empty(0, np.intp)
-        if block is None or not len(found):
+        bucket = self._bucket_at(x)
+        if bucket is None:
             return np.full(self.layers, np.nan, np.float32), np.zeros(self.layers, np.bool_)
-        return block.mean[found[-1]].copy(), block.nonfinite[found[-1]].copy()
+        return bucket.mean[0].copy(), bucket.nonfinite[0].copy()
 
     def steps_at(self, x: float) -> tuple[float, float] | None:
         """First and last step of the samples that `column_at` is the mean of; None before the first."""
+        bucket = self._bucket_at(x)
+        return None if bucket is None else (float(bucket.x_first[0]), float(bucket.x_last[0]))
+
+    def _bucket_at(self, x: float) -> _Block | None:
+        """The newest bucket that begins at or before `x`."""
         block = self._all()
         found = np.flatnonzero(block.x_first <= x) if block is not None else np.empty(0, np.intp)
-        return (float(block.x_first[found[-1]]), float(block.x_last[found[-1]])) if block and len(found) else None
+        return block.part(slice(found[-1], found[-1] + 1)) if block is not None and len(found) else None
 
     @property
     def spacing(self) -> float:

@@ -19,6 +19,8 @@ NEVER = 1 << 62
 """A step that never comes."""
 SMOOTHING = 0.1
 """Weight of the newest step in `Progress.step_time`."""
+Rates = list[float | None] | dict[int, float | None]
+"""Learning rates by number of the parameter group; None where one would have to be waited for."""
 
 
 class Ledger:
@@ -192,7 +194,7 @@ class Ledger:
         self._stepped.add(optimizer)
         self._cut = now
 
-    def _name_lrs(self, lrs: list[float | None] | dict[int, float | None]) -> None:
+    def _name_lrs(self, lrs: Rates) -> None:
         self._rich = True
         for group, lr in lrs.items() if isinstance(lrs, dict) else enumerate(lrs):
             if lr is not None:

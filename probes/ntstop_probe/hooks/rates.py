@@ -7,16 +7,14 @@ from typing import Any
 
 import torch
 
+from .ledger import Rates
+
 MAX_GROUPS = 8
 """Learning rates a step per optimizer: some recipes make a group for every tensor."""
 MAX_LISTS = 64
 """Lists of groups that are remembered: a job that makes optimizers all the time has many."""
 LOOK_EVERY = 256
 """Calls from one look at all groups of many to the next, at most: 0.2 ms at a thousand groups."""
-
-
-Rates = list[float | None] | dict[int, float | None]
-"""By number of the parameter group; None where one would have to be waited for."""
 
 
 def rates(groups: Any) -> Rates:

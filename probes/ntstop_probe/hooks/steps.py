@@ -13,7 +13,7 @@ from collections.abc import Hashable
 
 from ..rows import EventRow
 from .fetches import BACKWARD, FETCH, OPTIMIZER, FetchMachine
-from .ledger import MAX_LOSSES
+from .ledger import MAX_LOSSES, Rates
 from .readings import Reading
 
 MAX_REPEATS = 16
@@ -139,9 +139,7 @@ class StepMachine(FetchMachine):
         self._book("other", self._gap)
         self._gap = 0.0
 
-    def optimizer_end(
-        self, now: float, optimizer: Hashable, lrs: list[float | None] | dict[int, float | None] | None = None
-    ) -> None:
+    def optimizer_end(self, now: float, optimizer: Hashable, lrs: Rates | None = None) -> None:
         """`optimizer` is done with its step, with `lrs` in force, by number of the parameter group."""
         stack = self._stack
         if self._user or not stack or stack[-1] is not OPTIMIZER or self._at is None:
