@@ -13,10 +13,8 @@ from typing import Any
 from ntstop.diagnosis.engine import Engine
 from ntstop.diagnosis.finding import Finding
 from ntstop.diagnosis.protocol import Diagnosis
-from ntstop.garbage import SeldomCollector
 from ntstop.run.heard import Heard
 from ntstop.run.past import Past, Rebuilt
-from ntstop.run.process import MANY
 from ntstop.run.state import RunState
 from ntstop.run.zoom import Zoom
 from ntstop.sources import runs
@@ -29,6 +27,7 @@ from ntstop.sources.replay import ReplaySource
 from ntstop.sources.stdio import RelaySource
 from ntstop.sources.watch import RunWatch
 from ntstop.turns import TurnLock
+from ntstop.upkeep import Upkeep
 from ntstop.viewer_state import ViewerState
 
 _POLL = 0.25
@@ -39,6 +38,8 @@ _EVIDENCE_SHARE = 0.05
 """Share of the reader's time these looks may take, when there are a thousand processes."""
 _EVIDENCE_SLICE = 0.005
 """Seconds of a look at a time; in between records are applied."""
+_upkeep = Upkeep()
+"""One for all the sessions of a process."""
 _SWITCH = 0.001
 """Seconds after which a thread that computes lets another one go on that waits: a key needs several such turns until it
 is painted, and Python's own 5 ms each would be felt."""
@@ -93,7 +94,6 @@ class Session:
         self._watch = RunWatch(self.path) if self.path is not None else None
         self._heard_at = 0.0
         self._evidence_at = 0.0
-        self._collector = SeldomCollector()
         self._evidence_took = 0.0
         """Seconds that the present look has taken so far."""
         self._gone: set[int] = set()
@@ -250,8 +250,8 @@ class Session:
             self._heard_at = time.monotonic()
         if status.complete and (past or not arrivals or done):
             self._settle(patient=not done and time.monotonic() - self._heard_at < SILENCE)
-        if status.complete and len(self.state.processes) >= MANY:
-            self._collector.tend(time.monotonic())
+        if status.complete:
+            _upkeep.tend(time.monotonic())
         self._look_for_evidence(time.monotonic(), _EVIDENCE_SLICE if not done else math.inf)
         if done:
             with self._answer:

@@ -32,7 +32,7 @@ _DOUBTFUL = re.compile(
 _SKIN_TONES = re.compile("[\U0001f3fb-\U0001f3ff]")
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def safe(text: str) -> str:
     """`text` on one line, without escape sequences, control, joining and combining characters.
 
@@ -54,7 +54,7 @@ def _harmless(character: str) -> str:
     return "" if category[0] in "CM" else character
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def cell_width(text: str) -> int:
     """Cells that cleaned `text` takes in a terminal: two for each wide East Asian character or emoji."""
     if text.isascii():

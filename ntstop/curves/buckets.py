@@ -15,6 +15,8 @@ from .ring import Table
 
 X_LO, LO, X_HI, HI, SUM, COUNT, NONFINITE, T_LAST, LAST, SEGMENT = range(10)
 ROWS = 10
+AXIS = (X_LO, X_HI, COUNT, T_LAST, SEGMENT)
+"""What the curves on the same steps have alike."""
 _MIN, _MAX, _ADD, _LATER = slice(0, 2), slice(2, 4), slice(4, 7), slice(7, 10)
 
 

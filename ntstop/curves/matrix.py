@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,53 +14,111 @@ from .buckets import pair_starts
 COLUMNS = 2048
 """Most step buckets of a field."""
 _CELLS = 2_097_152
-"""Most cells (layers × buckets) of a field, 13 bytes each: 27 MB. Beyond 1,024 layers there are fewer columns."""
+"""Most cells (layers × buckets) of a field, 13 bytes each (5 while a bucket is one sample): 27 MB. Beyond 1,024 layers
+there are fewer columns."""
 _FEWEST_COLUMNS = 128
 _PENDING = 64
+_SPARE = 4
+"""A quarter more rows are allocated than there are."""
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 
+def _cut(columns: Sequence[Any], rows: slice | NDArray[np.bool_]) -> list[Any]:
+    """The same rows of each column that is there."""
+    return [None if column is None else column[rows] for column in columns]
+
+
 @dataclass(slots=True)
 class _Block:
-    """Buckets of samples, one a row: sums and maxima of the finite values of each layer, and how many they are."""
+    """Buckets of samples, one a row: means and maxima of the finite values of each layer, and how many they are."""
 
     x_first: NDArray[np.float64]
     x_last: NDArray[np.float64]
     segment: NDArray[np.float64]
     samples: NDArray[np.int64]
     mean: Floats
-    high: Floats
-    count: Floats
     nonfinite: Flags
+    high: Floats | None = None
+    """None where every bucket is one sample: there it is the mean."""
+    count: Floats | None = None
+    """None there, too: one where there is a mean."""
 
     def __len__(self) -> int:
         return len(self.x_first)
 
     def part(self, rows: slice | NDArray[np.bool_]) -> _Block:
         """Some of the rows."""
-        return _Block(*(getattr(self, name)[rows] for name in self.__slots__))
+        return _Block(*_cut(self.columns(), rows))
+
+    def followed_by(self, later: _Block) -> _Block:
+        """Both, where both have maxima and counts."""
+        return _Block(*map(np.concatenate, zip(self.columns(), later.columns(), strict=True)))
+
+    def columns(self) -> list[Any]:
+        """What it consists of, in order."""
+        return [getattr(self, name) for name in self.__slots__]
 
     def fold(self, starts: NDArray[np.intp]) -> _Block:
         """One bucket a group of rows; a group reaches from one of `starts` to the next."""
         ends = np.append(starts[1:], len(self)) - 1
-        count = np.add.reduceat(self.count, starts, axis=0)
-        total = np.add.reduceat(np.where(self.count > 0, self.mean * self.count, np.float32(0)), starts, axis=0)
+        high, counts = self.counted()
+        count = np.add.reduceat(counts, starts, axis=0)
+        total = np.add.reduceat(np.where(counts > 0, self.mean * counts, np.float32(0)), starts, axis=0)
         return _Block(
             np.minimum.reduceat(self.x_first, starts),
             np.maximum.reduceat(self.x_last, starts),
             self.segment[ends],
             np.add.reduceat(self.samples, starts),
             np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0),
-            np.fmax.reduceat(self.high, starts, axis=0),
-            count,
             np.logical_or.reduceat(self.nonfinite, starts, axis=0),
+            np.fmax.reduceat(high, starts, axis=0),
+            count,
         )
 
+    def counted(self) -> tuple[Floats, Floats]:
+        """The maxima, and the numbers of values."""
+        if self.high is None or self.count is None:
+            return self.mean, np.isfinite(self.mean).astype(np.float32)
+        return self.high, self.count
 
-def _join(blocks: Sequence[_Block]) -> _Block:
-    return _Block(*(np.concatenate([getattr(block, name) for block in blocks]) for name in _Block.__slots__))
+
+class _Rows:
+    """A block that grows at its end, in place: copies of it would leave holes in the heap that are as large."""
+
+    def __init__(self) -> None:
+        self._columns: list[Any] = []
+        self._length = self._room = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def block(self) -> _Block | None:
+        """All rows; None where there are none. What is written later may show in it."""
+        if not self._length:
+            return None
+        return _Block(*_cut(self._columns, slice(self._length)))
+
+    def put(self, at: int, block: _Block) -> None:
+        """Let the rows from `at` on be those of `block`, which has maxima and counts as they have."""
+        length = at + len(block)
+        if not at or length > self._room:
+            self._grow(at, length, block)
+        for column, rows in zip(self._columns, block.columns(), strict=True):
+            if column is not None:
+                column[at:length] = rows
+        self._length = length
+
+    def _grow(self, kept: int, length: int, block: _Block) -> None:
+        old, self._room = self._columns, length + length // _SPARE
+        self._columns = [
+            None if rows is None else np.empty((self._room, *rows.shape[1:]), rows.dtype) for rows in block.columns()
+        ]
+        if kept:
+            for column, was in zip(self._columns, old, strict=True):
+                if column is not None and was is not None:
+                    column[:kept] = was[:kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +153,9 @@ class LayerMatrix:
         self.layers = layers
         self._capacity = max(_FEWEST_COLUMNS, min(columns, _CELLS // max(1, layers)))
         self._size = 1
-        self._done: list[_Block] = []
-        self._open: _Block | None = None
+        self._rows = _Rows()
+        self._done = 0
+        """Rows that are full; the one behind them, if there is one, waits for more samples."""
         self._pending: list[tuple[float, Floats, Flags | None]] = []
         self._segment = 0
         self._last_x = -np.inf
@@ -178,35 +238,42 @@ class LayerMatrix:
 
     def _all(self) -> _Block | None:
         self._settle()
-        blocks = [*self._done, *([self._open] if self._open else [])]
-        if not blocks:
-            return None
-        if len(blocks) == 1:
-            return blocks[0]
-        whole = _join(blocks)
-        self._done = [whole.part(slice(0, len(whole) - 1))] if self._open else [whole]
-        return whole
+        return self._rows.block()
 
     def _settle(self) -> None:
         """Fold the samples that wait into buckets."""
         if not self._pending:
             return
         new = self._take()
-        whole = _join([self._open, new]) if self._open else new
+        if self._size > 1:
+            new = self._folded(new)
+        self._put(self._done, new)
+        while self._done > self._capacity:
+            whole = self._rows.block()
+            assert whole is not None
+            starts = pair_starts(whole.segment)
+            if len(starts) > self._capacity * 3 // 4:
+                starts = np.arange(0, len(whole), 2)
+            self._size *= 2
+            self._put(0, whole.fold(starts))
+
+    def _folded(self, new: _Block) -> _Block:
+        """The bucket that waits and what has come behind it, as buckets."""
+        new.high, new.count = new.counted()
+        known = self._rows.block()
+        whole = new if known is None else known.part(slice(self._done, None)).followed_by(new)
         # A bucket ends when it is full or its segment does. Its number within the segment's samples says which it is.
         before = np.cumsum(whole.samples) - whole.samples
         begins = np.concatenate(([True], whole.segment[1:] != whole.segment[:-1]))
         origin = np.maximum.accumulate(np.where(begins, before, 0))
         number = (before - origin) // self._size
         edges = begins | np.concatenate(([False], number[1:] != number[:-1]))
-        folded = whole.fold(np.flatnonzero(edges))
-        last = len(folded) - 1
-        self._open = None
-        if folded.samples[last] < self._size:
-            self._open, folded = folded.part(slice(last, None)), folded.part(slice(0, last))
-        if len(folded):
-            self._done.append(folded)
-        self._bound()
+        return whole.fold(np.flatnonzero(edges))
+
+    def _put(self, at: int, block: _Block) -> None:
+        """Let the buckets from `at` on be these, of which the last may wait for more samples."""
+        self._rows.put(at, block)
+        self._done = len(self._rows) - int(block.samples[-1] < self._size)
 
     def _take(self) -> _Block:
         x = np.array([sample[0] for sample in self._pending])
@@ -221,24 +288,7 @@ class LayerMatrix:
         segment = self._segment + np.cumsum(back)
         self._segment, self._last_x = int(segment[-1]), float(x[-1])
         mean = np.where(finite, values, np.float32(np.nan))
-        return _Block(
-            x, x, segment.astype(float), np.ones(len(x), np.int64), mean, mean, finite.astype(np.float32),
-            ~finite & ~missing,
-        )  # fmt: skip
-
-    def _bound(self) -> None:
-        """Fold in pairs while there are too many buckets."""
-        while sum(map(len, self._done)) > self._capacity:
-            whole = _join([*self._done, *([self._open] if self._open else [])])
-            starts = pair_starts(whole.segment)
-            if len(starts) > self._capacity * 3 // 4:
-                starts = np.arange(0, len(whole), 2)
-            folded = whole.fold(starts)
-            self._size *= 2
-            self._open, self._done = None, [folded]
-            last = len(folded) - 1
-            if folded.samples[last] < self._size:
-                self._open, self._done = folded.part(slice(last, None)), [folded.part(slice(0, last))]
+        return _Block(x, x, segment.astype(float), np.ones(len(x), np.int64), mean, ~finite & ~missing)
 
     def _empty(self) -> MatrixWindow:
         none = np.empty(0)
@@ -250,5 +300,5 @@ class LayerMatrix:
 def _public(block: _Block) -> MatrixWindow:
     return MatrixWindow(
         (block.x_first + block.x_last) / 2, block.x_first.copy(), block.x_last.copy(),
-        block.mean.T.copy(), block.high.T.copy(), block.nonfinite.T.copy(), block.segment.astype(np.int64),
+        block.mean.T.copy(), block.counted()[0].T.copy(), block.nonfinite.T.copy(), block.segment.astype(np.int64),
     )  # fmt: skip

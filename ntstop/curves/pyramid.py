@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import buckets
-from .buckets import COUNT, ROWS, SEGMENT, X_HI, X_LO
+from .buckets import AXIS, COUNT, ROWS, SEGMENT, X_HI, X_LO
 from .ring import Ring, Table
 
 BASE = 8
@@ -20,13 +20,13 @@ CAPACITY = 2048
 class Pyramid:
     """Levels of 8, 32, 128, 512 and 2048 points a bucket, the newest 2048 buckets of each; the coarsest has them all.
 
-    A bucket is always made of whole buckets of the level below. At most 5 × 2048 × 80 bytes = 820 kB.
+    A bucket is always made of whole buckets of the level below. At most 5 × 2208 × 80 bytes = 880 kB.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         """`capacity`: buckets a level, four at least."""
         self._capacity = capacity
-        self._rings = [Ring(ROWS, capacity) for _ in range(LEVELS)]
+        self._rings = [Ring(ROWS, capacity, AXIS) for _ in range(LEVELS)]
         self._waiting = [0] * LEVELS
         """Newest buckets of each level that are in no bucket of the level above yet."""
         self._ends = [0] * LEVELS
@@ -35,7 +35,7 @@ class Pyramid:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated now."""
+        """Bytes that it holds now, those that it shares with others among them."""
         return sum(ring.nbytes for ring in self._rings)
 
     def push(self, block: Table, level: int = 0) -> None:
@@ -75,23 +75,24 @@ class Pyramid:
         finest = next((level for level in reversed(range(LEVELS)) if self._in_range(level, x0, x1) >= enough), -1)
         pieces, covered = [], 0
         for level in reversed(range(-1, LEVELS)):
-            block = self._rings[level].all() if level >= 0 else tail
             end = self._ends[level] if level >= 0 else oldest_in_tail + tail.shape[1]
             if covered >= end:
                 continue
-            starts = end - np.cumsum(block[COUNT, ::-1])[::-1]
+            counts = self._rings[level].row(COUNT) if level >= 0 else tail[COUNT]
+            starts = end - np.cumsum(counts[::-1])[::-1]
             until = np.inf
             if level > finest:
                 until = oldest_in_tail if level == 0 else self._oldest(level - 1)
-            begin, stop = np.searchsorted(starts, (covered, until))
+            begin, stop = map(int, np.searchsorted(starts, (covered, until)))
             if begin < stop:
-                pieces.append(block[:, begin:stop])
-                covered = int(starts[stop - 1] + block[COUNT, stop - 1])
+                pieces.append(self._rings[level].part(begin, stop) if level >= 0 else tail[:, begin:stop])
+                covered = int(starts[stop - 1] + counts[stop - 1])
         return np.concatenate(pieces, axis=1) if pieces else buckets.empty()
 
-    def levels(self) -> list[Table]:
-        """The buckets of every level, finest first."""
-        return [ring.all() for ring in self._rings]
+    def bucket_at(self, x: float) -> Table | None:
+        """The newest bucket of the finest level that has one which begins at or before `x`; None before the first."""
+        found = (ring.newest_at_most(X_LO, x) for ring in self._rings)
+        return next((bucket for bucket in found if bucket is not None), None)
 
     def _group(self, level: int) -> int:
         return self._last_group if level == LEVELS - 2 else BRANCHING
@@ -101,11 +102,11 @@ class Pyramid:
         self._ends[level] += int(block[COUNT].sum())
 
     def _oldest(self, level: int) -> int:
-        return self._ends[level] - int(self._rings[level].all()[COUNT].sum())
+        return self._ends[level] - int(self._rings[level].row(COUNT).sum())
 
     def _in_range(self, level: int, x0: float, x1: float) -> int:
-        block = self._rings[level].all()
-        return int(np.count_nonzero(in_range(block, x0, x1)))
+        ring = self._rings[level]
+        return int(np.count_nonzero((ring.row(X_HI) >= x0) & (ring.row(X_LO) <= x1)))
 
     def _push_coarsest(self, block: Table) -> None:
         level = LEVELS - 1

@@ -41,8 +41,9 @@ _axes = AxisMaker()
 class Series:
     """A curve: `x` the step, `y` the value (NaN and Inf are values), `t` the writer's monotonic seconds.
 
-    Keeps the newest 4,096 points one by one and a pyramid of buckets over all of them: at most 1 MB however long the
-    run, beside up to 65,536 points that wait (as the arrays they came in) until somebody looks or they are that many.
+    Keeps the newest 4,096 points one by one and a pyramid of buckets over all of them: at most 1.1 MB however long the
+    run, more than half of it shared with the other curves on the same steps, beside up to 65,536 points that wait (as
+    the arrays they came in) until somebody looks or they are that many.
 
     Where `x` goes backwards (a resume from a checkpoint) a new segment begins: no bucket straddles the border, except
     that where thousands of segments begin (a counter that restarts with every epoch) only the longest ways back count.
@@ -60,7 +61,7 @@ class Series:
         self._chunk_points = 0
         self._single = _no_points()
         """Points that came one by one, or a few at a time."""
-        self._raw = Ring(4, points)
+        self._raw = Ring(4, points, (_X, _T, _SEGMENT))
         self._pyramid = Pyramid(buckets)
         self._held = 0
         self._count = 0
@@ -152,7 +153,7 @@ class Series:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is settled."""
+        """Bytes of what is settled, those that it shares with other curves among them."""
         return self._raw.nbytes + self._pyramid.nbytes
 
     def recent(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -181,12 +182,8 @@ class Series:
         self._settle()
         if (point := self._raw.newest_at_most(_X, x)) is not None:
             return float(point[_X]), float(point[_Y])
-        for block in self._pyramid.levels():
-            found = np.flatnonzero(block[X_LO] <= x)
-            if len(found):
-                bucket = block[:, found[-1]]
-                return min(float(bucket[X_HI]), x), _value(bucket, x)
-        return None
+        bucket = self._pyramid.bucket_at(x)
+        return None if bucket is None else (min(float(bucket[X_HI]), x), _value(bucket, x))
 
     def window(self, x0: float, x1: float, width: int, *, edges: bool = False) -> Buckets:
         """The points with x0 <= x <= x1 in at most about 2 × `width` columns for every segment in view.

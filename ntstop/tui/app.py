@@ -15,6 +15,7 @@ from textual.await_complete import AwaitComplete
 from textual.filter import ANSIToTruecolor, LineFilter
 from textual.screen import Screen
 from textual.widgets import Input
+from textual.widgets._toast import ToastHolder
 
 from ..session import Session
 from ..settings import View
@@ -128,6 +129,12 @@ class NtstopApp(App[int], inherit_bindings=False):
     def pop_screen(self) -> AwaitComplete:
         """Take away what lies over the screen of the run, never that screen itself: two keys may each ask for it."""
         return AwaitComplete() if isinstance(self.screen, RunScreen) else super().pop_screen()
+
+    def clear_notifications(self) -> None:
+        """Take away all that was said, with its boxes: textual leaves these in the screen, one more each time."""
+        super().clear_notifications()
+        for screen in self.screen_stack:
+            screen.query(ToastHolder).remove()
 
     async def on_event(self, event: events.Event) -> None:
         """What was said of a key goes with the next one.

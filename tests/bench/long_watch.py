@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import psutil
@@ -26,7 +27,7 @@ import zmq
 
 from ntstop_probe.wire import STREAM_LAYERS, Layers, Record, Schema, encode_batch, encode_frame
 
-from .many_ranks import FRAMES, Rank, f4
+from .many_ranks import FRAMES, STEPS, Rank, f4
 from .viewer import Viewer
 
 MARKS = (5, 10, 20, 30, 45, 60, 120, 240, 480, 720)
@@ -43,9 +44,9 @@ class LongRun(Rank):
     """The only rank of a run, with layers."""
 
     def __init__(self, run: str) -> None:
+        self._random = np.random.default_rng(0)
         super().__init__(run, 0, 1, zmq.Context())
         self.recording.open_segment(STREAM_LAYERS)
-        self._random = np.random.default_rng(0)
         self._send_layers([Schema(1, [f"layer.{index}" for index in range(LAYERS)])])
 
     def look(self, now: float) -> None:
@@ -53,6 +54,10 @@ class LongRun(Rank):
         norms = np.abs(self._random.normal(1.0, 0.1, size=(2, LAYERS)))
         columns = {"grad_norm": f4(*norms[0]), "param_norm": f4(*norms[1])}
         self._send_layers([Layers(1, self.ordinal, None, now, columns)])
+
+    def about(self, usual: float) -> Sequence[float]:
+        """No two steps take the same time, as float32 has it."""
+        return self._random.normal(usual, 0.05 * usual, STEPS).astype(np.float32).tolist()
 
     def _send_layers(self, records: list[Record]) -> None:
         self.sequence += 1

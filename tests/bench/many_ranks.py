@@ -102,11 +102,15 @@ class Rank:
         times = [now - 0.1, now]
         loss = [2.0 + 1.0 / (1 + 0.01 * step) + 0.01 * (step * 0.618 % 1) for step in (first, first + 1)]
         steps = Steps(
-            STEPS, first, f8(*times), f4(0.1, 0.1), losses={"loss": f8(*loss)}, lrs={"lr": f8(1e-3, 1e-3)},
-            phases={name: f4(0.02, 0.02) for name in ("data", "forward", "backward", "optimizer", "other")},
-            grad_norm=f8(1.0, 1.0), micro=Column("i4", np.ones(2, "<i4").tobytes()),
+            STEPS, first, f8(*times), f4(*self.about(0.1)), losses={"loss": f8(*loss)}, lrs={"lr": f8(1e-3, 1e-3)},
+            phases={name: f4(*self.about(0.02)) for name in ("data", "forward", "backward", "optimizer", "other")},
+            grad_norm=f8(*self.about(1.0)), micro=Column("i4", np.ones(2, "<i4").tobytes()),
         )  # fmt: skip
         self._send([steps, self._other(now)])
+
+    def about(self, usual: float) -> Sequence[float]:
+        """A value for each step of a frame."""
+        return (usual,) * STEPS
 
     def _other(self, now: float) -> Record:
         match (self.ordinal // STEPS) % FRAMES:

@@ -249,13 +249,14 @@ def test_ascii_strokes_follow_the_shape_of_the_line() -> None:
     assert rows == [" |", "| "]
 
 
-def test_only_changed_cells_are_named_and_only_in_their_rows() -> None:
-    picture, other = Picture.blank(10, 3), Picture.blank(10, 3)
+def test_only_changed_cells_and_a_few_beside_them_are_named_and_only_in_their_rows() -> None:
+    picture, other = Picture.blank(20, 3), Picture.blank(20, 3)
     assert other.changes(picture) == []
-    other.write(1, 4, "ab")
-    assert other.changes(picture) == [(1, 4, 6)]
+    other.write(1, 9, "ab")
+    assert other.changes(picture) == [(1, 8, 16)]
+    other.write(1, 17, "c")
     other.write(2, 0, "损")
-    assert other.changes(picture) == [(1, 4, 6), (2, 0, 10)]
+    assert other.changes(picture) == [(1, 8, 20), (2, 0, 20)]
     assert len(Picture.blank(9, 3).changes(picture)) == 3
 
 
@@ -265,7 +266,7 @@ def test_a_growing_curve_repaints_a_few_cells_only() -> None:
     earlier, later = (
         plot(ChartSpec(traces=(Trace(x[:n], y[:n]),), width=100, height=20, x_range=(0.0, 1000.0))) for n in (700, 704)
     )
-    assert sum(last - first for _, first, last in later.changes(earlier)) < 12
+    assert sum(last - first for _, first, last in later.changes(earlier)) < 30
 
 
 def test_blanks_in_front_of_a_text_hold_it_in_its_column() -> None:

@@ -17,6 +17,8 @@ from .ink import Ink
 SPACE = ord(" ")
 WIDE_TAIL = 0
 """Code of a cell that the wide character to its left covers."""
+_STRIDE = 8
+"""What changed is repainted in multiples of so many cells: Textual remembers four thousand regions of every kind."""
 
 
 class Run(NamedTuple):
@@ -124,7 +126,8 @@ class Picture:
         return "\n".join("".join(run.text for run in runs) for runs in self.rows)
 
     def changes(self, earlier: Picture | None) -> list[tuple[int, int, int]]:
-        """What to repaint after `earlier`: (row, first column, column after the last), a triple for each changed row.
+        """What to repaint after `earlier`: (row, first column, column after the last), a triple for each changed row,
+        a few cells more than changed.
 
         A row with wide characters is repainted whole, because a repaint may not begin in the middle of one.
         """
@@ -134,7 +137,8 @@ class Picture:
         spans = []
         for row in np.flatnonzero(changed.any(axis=1)).tolist():
             columns = np.flatnonzero(changed[row])
-            first, last = int(columns[0]), int(columns[-1]) + 1
+            first = int(columns[0]) // _STRIDE * _STRIDE
+            last = min(self.width, -(-(int(columns[-1]) + 1) // _STRIDE) * _STRIDE)
             if (self.codes[row] == WIDE_TAIL).any() or (earlier.codes[row] == WIDE_TAIL).any():
                 first, last = 0, self.width
             spans.append((row, first, last))

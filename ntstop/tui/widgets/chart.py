@@ -71,6 +71,13 @@ class PictureWidget(PointedWidget):
             strip = self._strips[y] = strip_of(self.picture, y, self._palette, self._ground)
         return strip
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Rows of the widget, which then has no cells left to paint. Textual forgets these only where a widget renders
+        all of its lines at once: every other region that was ever painted would stay with a widget that does not."""
+        lines = super().render_lines(crop)
+        self._dirty_regions.clear()
+        return lines
+
     def repaint(self) -> None:
         """Draw all anew, with nothing kept of before."""
         self._strips.clear()
