@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import time
 
 EVERY = 5.0
 """Seconds from one collection of what is new to the next."""
 ALL_EVERY = 600.0
 """Seconds from one collection of all to the next."""
+_SHARE = 0.01
+"""Of the time that this takes at most: a run of a thousand ranks has many objects."""
 _NEVER = 1_000_000
 """Collections of the younger objects until Python itself has one of all."""
 _M_MMAP_THRESHOLD = -3
@@ -32,6 +35,7 @@ class Upkeep:
         """Do what it is time for; to be called often, with the time in seconds, once all that was there is read."""
         if now < self._due:
             return
+        begin = time.perf_counter()
         if not self._due:
             give_back_arrays()
             gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
@@ -42,7 +46,7 @@ class Upkeep:
             gc.collect()
             gc.freeze()
             self._all_due = now + ALL_EVERY
-        self._due = now + EVERY
+        self._due = now + max(EVERY, (time.perf_counter() - begin) / _SHARE)
 
 
 def give_back_arrays() -> bool:

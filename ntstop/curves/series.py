@@ -167,7 +167,7 @@ class Series:
         """Usual distance of the newest points, in steps; 0 where there is one at most."""
         self._settle()
         apart = np.abs(np.diff(self._raw.last(_USUAL)[_X]))
-        return float(np.median(apart)) if len(apart) else 0.0
+        return float(np.sort(apart)[len(apart) // 2]) if len(apart) else 0.0
 
     def y_at(self, x: float) -> float | None:
         """The value at `x`, or the nearest one before it, of the latest attempt that has one; None before the first.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...text import cell_width, fit
 from .ink import Ink
 from .picture import Picture
@@ -29,6 +31,7 @@ MARKERS: dict[str, tuple[str, str, Ink]] = {
 }
 """Glyph, ASCII glyph and ink of each kind of marker; where two fall into one cell, the later in this order is seen."""
 _WEIGHT = {kind: weight for weight, kind in enumerate(MARKERS)}
+_BY_WEIGHT = tuple(MARKERS.values())
 
 
 def draw_y_axis(picture: Picture, box: Box, y: YScale, spec: ChartSpec, most: int, *, grid: bool = True) -> None:
@@ -118,12 +121,14 @@ def draw_axis_spans(picture: Picture, box: Box, cells: XScale, spans: Sequence[S
 
 
 def draw_markers(picture: Picture, box: Box, cells: XScale, spec: ChartSpec) -> None:
-    """A glyph on the x axis for each marker inside the range."""
-    if box.bottom >= picture.height:
+    """A glyph on the x axis for each marker inside the range; in each column the weightiest."""
+    if box.bottom >= picture.height or not spec.markers:
         return
-    for marker in sorted(spec.markers, key=lambda marker: _WEIGHT[marker.kind]):
-        if cells.x0 <= marker.x <= cells.x1:
-            glyph, plain, ink = MARKERS[marker.kind]
-            picture.write(
-                box.bottom, box.left + cells.column(marker.x), plain if spec.glyphs is Glyphs.ASCII else glyph, ink
-            )
+    columns = cells.columns_of(np.array([marker.x for marker in spec.markers], np.float64)).tolist()
+    weights = dict[int, int]()
+    for column, marker in zip(columns, spec.markers, strict=True):
+        if 0 <= column < cells.columns:
+            weights[column] = max(_WEIGHT[marker.kind], weights.get(column, 0))
+    for column, weight in weights.items():
+        glyph, plain, ink = _BY_WEIGHT[weight]
+        picture.write(box.bottom, box.left + column, plain if spec.glyphs is Glyphs.ASCII else glyph, ink)

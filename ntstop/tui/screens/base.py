@@ -52,6 +52,8 @@ class RunScreen(Screen[None]):
         super().__init__()
         self.workspace = workspace
         self.view = workspace.view
+        self._panes: list[Pane] = []
+        """Found once: none comes or goes."""
         self._drawn: Hashable = None
         self._versions: dict[str | None, int] = {}
         self._turn = 0
@@ -167,7 +169,9 @@ class RunScreen(Screen[None]):
 
         One at a time, because textual repaints everything between two places of one row that change together.
         """
-        panes = [pane for pane in self.query(Pane) if pane.display and pane.size]
+        if not self._panes:
+            self._panes = list(self.query(Pane))
+        panes = [pane for pane in self._panes if pane.display and pane.size]
         key, version = self.axis_key(), self.workspace.version
         if key != self._drawn:
             self._drawn = key

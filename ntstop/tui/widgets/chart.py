@@ -32,6 +32,8 @@ class PictureWidget(PointedWidget):
         self._palette: Palette = MONO
         self._ground: Style | None = None
         """The widget's own style that the strips are drawn over."""
+        self._is_restyled = True
+        """Whether that may be another one by now."""
         self._strips: dict[int, Strip] = {}
 
     def draw(self, width: int, height: int) -> Picture:
@@ -48,8 +50,10 @@ class PictureWidget(PointedWidget):
         width, height = self.size
         if not width or not height:
             return
-        # Found once for all rows: textual adds the styles of everything above the widget up for it.
-        palette, ground = palette_of(self.app), self.rich_style
+        palette, ground = palette_of(self.app), self._ground
+        if ground is None or self._is_restyled:
+            # Textual adds the styles of everything above the widget up for it, which takes a tenth of a key.
+            ground, self._is_restyled = self.rich_style, False
         repainted = palette is not self._palette or ground != self._ground
         self._palette, self._ground = palette, ground
         earlier, self.picture = self.picture, self.draw(width, height)
@@ -86,6 +90,7 @@ class PictureWidget(PointedWidget):
     def notify_style_update(self) -> None:
         """A new theme or focus may change the ground under every cell; most updates do not, and cost no picture."""
         super().notify_style_update()
+        self._is_restyled = True
         if not (self.is_attached and self.size.width):
             return
         if self.rich_style != self._ground or palette_of(self.app) is not self._palette:

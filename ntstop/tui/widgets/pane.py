@@ -192,6 +192,12 @@ class PaneTitle(PictureWidget):
         self.note = self.aside = ""
         self.marked = False
 
+    def say(self, label: str, values: Sequence[Value], note: str, aside: str) -> None:
+        """What it says from now on; most often that is what it says already."""
+        if (label, values, note, aside) != (self.label, self.values, self.note, self.aside):
+            self.label, self.values, self.note, self.aside = label, values, note, aside
+            self.redraw()
+
     def draw(self, width: int, height: int) -> Picture:
         """The line as it stands."""
         return draw_title(
@@ -252,9 +258,7 @@ class Pane(Vertical, can_focus=True):
         `aside`: more of the note, where there is room beside all values.
         """
         of = f" of {clip(self.run_name, MOST_RUN)}" if self.run_name and not self.OF_ALL_RUNS else ""
-        self.title_line.label = self.called + of
-        self.title_line.values, self.title_line.note, self.title_line.aside = values, note, aside
-        self.title_line.redraw()
+        self.title_line.say(self.called + of, values, note, aside)
 
     def wheel(self, notches: int) -> None:
         """The wheel was turned, down with a positive number, where it does not zoom."""
