@@ -11,8 +11,9 @@ EVERY = 5.0
 """Seconds from one collection of what is new to the next."""
 ALL_EVERY = 600.0
 """Seconds from one collection of all to the next."""
-_SHARE = 0.01
-"""Of the time that this takes at most: a run of a thousand ranks has many objects."""
+_FELT, _SHARE = 0.08, 0.002
+"""Seconds of a collection that a key would feel, and the share of the time that such ones take at most: a run of a
+thousand ranks has many objects."""
 _NEVER = 1_000_000
 """Collections of the younger objects until Python itself has one of all."""
 _M_MMAP_THRESHOLD = -3
@@ -35,18 +36,21 @@ class Upkeep:
         """Do what it is time for; to be called often, with the time in seconds, once all that was there is read."""
         if now < self._due:
             return
-        begin = time.perf_counter()
+        wait = EVERY
         if not self._due:
             give_back_arrays()
             gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
         elif now < self._all_due:
+            begin = time.perf_counter()
             gc.collect()
+            took = time.perf_counter() - begin
+            wait = EVERY if took < _FELT else took / _SHARE
         else:
             gc.unfreeze()
             gc.collect()
             gc.freeze()
             self._all_due = now + ALL_EVERY
-        self._due = now + max(EVERY, (time.perf_counter() - begin) / _SHARE)
+        self._due = now + wait
 
 
 def give_back_arrays() -> bool:
