@@ -38,11 +38,12 @@ _EVIDENCE_SHARE = 0.05
 """Share of the reader's time these looks may take, when there are a thousand processes."""
 _EVIDENCE_SLICE = 0.005
 """Seconds of a look at a time; in between records are applied."""
-_upkeep = Upkeep()
-"""One for all the sessions of a process."""
 _SWITCH = 0.001
 """Seconds after which a thread that computes lets another one go on that waits: a key needs several such turns until it
 is painted, and Python's own 5 ms each would be felt."""
+
+_upkeep = Upkeep()
+"""One for all the sessions of a process."""
 
 
 class Session:

@@ -106,7 +106,7 @@ class Pyramid:
 
     def _in_range(self, level: int, x0: float, x1: float) -> int:
         ring = self._rings[level]
-        return int(np.count_nonzero((ring.row(X_HI) >= x0) & (ring.row(X_LO) <= x1)))
+        return int(np.count_nonzero(in_range(ring.row(X_LO), ring.row(X_HI), x0, x1)))
 
     def _push_coarsest(self, block: Table) -> None:
         level = LEVELS - 1
@@ -126,6 +126,6 @@ class Pyramid:
         ring.replace(buckets.fold_groups(whole, starts))
 
 
-def in_range(block: Table, x0: float, x1: float) -> NDArray[np.bool_]:
-    """Which buckets share a step with [x0, x1]."""
-    return np.asarray((block[X_HI] >= x0) & (block[X_LO] <= x1))
+def in_range(first: Table, last: Table, x0: float, x1: float) -> NDArray[np.bool_]:
+    """Which buckets share a step with [x0, x1], by their first and last steps."""
+    return np.asarray((last >= x0) & (first <= x1))

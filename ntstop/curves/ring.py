@@ -51,11 +51,6 @@ class Ring:
         return self._size
 
     @property
-    def capacity(self) -> int:
-        """Most columns it ever holds."""
-        return self._capacity
-
-    @property
     def nbytes(self) -> int:
         """Bytes that it holds now, those that it shares with others among them."""
         return self._open.nbytes + sum(row.nbytes for block in self._full for row in block)
@@ -67,8 +62,7 @@ class Ring:
         skipped = (end + block.shape[1] - self._capacity) // self._block * self._block - end
         if skipped > 0:
             # Nothing of what is there stays, nor what comes first.
-            self._full.clear()
-            self._before, self._used, self._size, self._settled = end + skipped, 0, 0, 0
+            self._forget_all(end + skipped)
             block = block[:, skipped:].copy()
         self._size = min(self._capacity, self._size + block.shape[1])
         known = len(self._full)
@@ -137,9 +131,13 @@ class Ring:
 
     def replace(self, block: Table) -> None:
         """Hold the columns of `block`, at most `capacity` of them, instead of what was there."""
-        self._full.clear()
-        self._size = self._before = self._used = self._settled = 0
+        self._forget_all(0)
         self.append(block)
+
+    def _forget_all(self, before: int) -> None:
+        """Hold nothing; `before`: the columns that there have been."""
+        self._full.clear()
+        self._before, self._used, self._size, self._settled = before, 0, 0, 0
 
     @property
     def _hidden(self) -> int:

@@ -52,7 +52,7 @@ def test_it_is_the_end_of_a_plain_table(capacity: int, actions: list[tuple[str, 
         number += count
         plain = np.concatenate((plain, block), axis=1)[:, -capacity:] if action == "append" else block
         (ring.append if action == "append" else ring.replace)(block)
-        assert ring.nbytes <= 24 * max(16, 2 * len(ring), len(ring) + 2 * max(16, capacity // 8) + 16)
+        assert ring.nbytes <= 24 * max(16, 2 * len(ring), len(ring) + 2 * max(16, capacity // 16) + 16)
     assert len(ring) == plain.shape[1]
     np.testing.assert_array_equal(ring.all(), plain)
     np.testing.assert_array_equal(ring.last(cut), plain[:, max(0, plain.shape[1] - cut) :])

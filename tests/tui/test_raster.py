@@ -266,7 +266,7 @@ def test_a_growing_curve_repaints_a_few_cells_only() -> None:
     earlier, later = (
         plot(ChartSpec(traces=(Trace(x[:n], y[:n]),), width=100, height=20, x_range=(0.0, 1000.0))) for n in (700, 704)
     )
-    assert sum(last - first for _, first, last in later.changes(earlier)) < 30
+    assert sum(last - first for _, first, last in later.changes(earlier)) < 12
 
 
 def test_blanks_in_front_of_a_text_hold_it_in_its_column() -> None:

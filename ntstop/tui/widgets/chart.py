@@ -51,7 +51,7 @@ class PictureWidget(PointedWidget):
         if not width or not height:
             return
         palette, ground = palette_of(self.app), self._ground
-        if ground is None or self._is_restyled:
+        if self._is_restyled:
             # Textual adds the styles of everything above the widget up for it, which takes a tenth of a key.
             ground, self._is_restyled = self.rich_style, False
         repainted = palette is not self._palette or ground != self._ground
