@@ -14,8 +14,9 @@ import pytest
 
 from ntstop.run.state import RunState
 from ntstop.session import Session
-from ntstop.tui.app import NtstopApp
-from ntstop.tui.raster.heat import plot_heat
+from ntstop.settings import View
+from ntstop.tui.app import BEGIN, NtstopApp
+from ntstop.tui.raster.heat import heat_box, plot_heat
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.spec import Glyphs, Span
 from ntstop.tui.view import StepView
@@ -81,6 +82,8 @@ def test_a_rank_that_is_half_slower_has_a_shade_of_its_own_and_a_span_is_set_off
     lines = picture.text().splitlines()
     assert "0.8…1.25 healthy" in lines[0]
     slow = next(line for line in lines if line.startswith("8 "))
+    cells = slow.removeprefix("8").strip()
+    assert len(cells) == heat_box(drawn).width and " " not in cells, "from the first step to the last"
     assert "▄" in slow and "▆" in slow, "1.6 times is the second shade: a quarter more each"
     row = next(place for place, line in enumerate(lines) if "└" in line)
     grounds = np.flatnonzero(picture.ground[row] == Ink.SPAN_WARNING)
@@ -89,7 +92,7 @@ def test_a_rank_that_is_half_slower_has_a_shade_of_its_own_and_a_span_is_set_off
 
 
 @contextlib.asynccontextmanager
-async def shown(ranks: int, size: tuple[int, int]) -> AsyncIterator[Screen]:
+async def shown(ranks: int, size: tuple[int, int], *, begin: View = BEGIN) -> AsyncIterator[Screen]:
     """The ranks screen on a run of so many."""
     run = Script(step_time=0.1).add(hello(rank=0)).steps(descent(100))
     with Session(FedSource(run.records)) as session:
@@ -98,7 +101,7 @@ async def shown(ranks: int, size: tuple[int, int]) -> AsyncIterator[Screen]:
             for rank in range(1, ranks):
                 for record in Script(step_time=0.1).add(hello(rank=rank)).steps(descent(100)).records:
                     session.state.apply(100 + rank, record)
-        async with NtstopApp(session).run_test(size=size) as pilot:
+        async with NtstopApp(session, begin=begin).run_test(size=size) as pilot:
             screen = Screen(pilot)
             await screen.until(lambda: screen.app.run_screen is not None, "a screen")
             await screen.go("6")
@@ -159,3 +162,14 @@ async def test_of_a_crowd_a_key_makes_no_lines_and_no_map_and_both_have_it_soon(
         await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines at the cursor")
         await screen.pilot.press("space", "left")
         await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines, paused too")
+
+
+async def test_what_a_key_left_to_be_drawn_of_a_crowd_does_not_wait_for_the_next_look() -> None:
+    async with shown(CROWD, (120, 40), begin=View(refresh=3600.0)) as screen:
+        await screen.shows("slowest rank", "step time by rank")
+        table, steps = screen.shown.query_one(RanksPane), screen.shown.query_one(RankMapPane)
+        await screen.until(lambda: len(table.found) == CROWD, "all ranks")
+        await screen.pilot.press("y", "left", "+")
+        await screen.until(lambda: not steps.owes and table.cursor == screen.shown.view.cursor, "both drawn")
+        window = screen.shown.view.window
+        assert steps.spec.x is not None and steps.spec.x[0] >= window[0] and steps.spec.x_range == window

@@ -12,6 +12,7 @@ from textual.containers import Container
 from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
 
 from ...sources.evidence import is_here
@@ -35,6 +36,8 @@ SEEK = 1 / 20
 """Of the run that a key press of the replay goes back or on."""
 STATUS_TICKS = 2
 """Ticks from one look at the status to the next."""
+OWED = 0.1
+"""Seconds after the last key until what it left to be drawn is drawn."""
 PAGE = 60
 """Columns that the cursor steps are told in where a screen has no chart."""
 
@@ -60,6 +63,8 @@ class RunScreen(Screen[None]):
         self._is_due = False
         self._seen: Size | None = None
         """Size of the app when this came on top; None where all has to be found anew."""
+        self._owed: Timer | None = None
+        """Goes off when it is time to draw what is owed."""
 
     @property
     def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
@@ -151,6 +156,18 @@ class RunScreen(Screen[None]):
             pane.present()
         if gathered or self._turn % STATUS_TICKS == 0:
             self._say(facts, has_steps=process is not None and process.steps > 0)
+        if not at_leisure and any(pane.owes for pane in gathered):
+            self._pay_soon()
+
+    def _pay_soon(self) -> None:
+        """Draw what is owed once no key has come for a moment."""
+        if self._owed is not None:
+            self._owed.stop()
+        self._owed = self.set_timer(OWED, self._pay)
+
+    def _pay(self) -> None:
+        if self.is_current:
+            self.tick(at_leisure=True)
 
     def gather(self, look: Look, panes: list[Pane]) -> None:
         """Let the panes copy what they are about to draw; the sessions are locked."""

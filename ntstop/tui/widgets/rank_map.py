@@ -128,7 +128,7 @@ def rank_spec(
         place = np.clip(np.searchsorted(edges, buckets.x, side="right") - 1, 0, columns - 1)
         values[row, place] = buckets.mean
     there = np.isfinite(values).any(axis=0)
-    values, x = values[:, there], ((edges[:-1] + edges[1:]) / 2)[there]
+    values, x = values[:, there], edges[:-1][there]
     if values.size:
         with np.errstate(divide="ignore", invalid="ignore"):
             values = values / np.nanmedian(values, axis=0)
