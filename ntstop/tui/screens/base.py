@@ -199,11 +199,10 @@ class RunScreen(Screen[None]):
             return []
         self._turn = (self._turn + 1) % len(turns)
         name = turns[self._turn]
-        if self.view.frozen is not None or self._versions.get(name) == version:
-            name = ""
-        else:
+        has_news = self.view.frozen is None and self._versions.get(name) != version
+        if has_news:
             self._versions[name] = version
-        return [pane for pane in panes if pane.owes or pane.id == name]
+        return [pane for pane in panes if pane.owes or (has_news and pane.id == name)]
 
     def redraw(self) -> None:
         """Draw all panes now: something of the screen's own has changed."""
