@@ -306,21 +306,24 @@ class DesyncRule(RunRule):
             return
         self._looked = horizon
         self._fresh = {writer for writer, beats in self._beats.items() if beats[-1][0] - horizon >= 1.0}
-        at: dict[int, int] = {}
+        counts: dict[int, tuple[int, int]] = {}
         for writer, beats in self._beats.items():
             while len(beats) > 1 and beats[1][0] <= horizon:
                 beats.popleft()
             # Of a rank that was read ten minutes ahead of the others the beats of then are gone: it is not compared.
             if beats[0][0] <= horizon:
-                at[writer] = beats[0][1]
-        self._compare(at, horizon)
+                is_exact = len(beats) == 1 or beats[0][0] == horizon
+                counts[writer] = beats[0][1], beats[0 if is_exact else 1][1]
+        self._compare(counts)
 
-    def _compare(self, at: dict[int, int], horizon: float) -> None:
-        first = max(at.values())
+    def _compare(self, counts: dict[int, tuple[int, int]]) -> None:
+        """`counts`: the least and the most steps that each rank can have made by one moment, by its beats before and
+        after it. What quick steps do between two beats sets nobody apart."""
+        first = max(least for least, _ in counts.values())
         for context in self.ranks:
-            mine = at.get(context.writer)
-            if mine is None:
+            if context.writer not in counts:
                 continue
+            _, mine = counts[context.writer]
             pace = 1.0 / context.times.p99 if context.times.p99 > 0 else 0.0
             behind = first - mine > context.value(BEHIND) + SKEW * pace
             self._behind[context.writer] = self._behind.get(context.writer, 0) + 1 if behind else 0
@@ -333,6 +336,8 @@ class DesyncRule(RunRule):
                 self.book.changed()
 
     def _open(self, context: Context, first: int, mine: int) -> Finding:
+        # What is read of it may lie far behind the moment at which they were compared.
+        x = context.x_of(mine - 1)
         claim = Claim(
             symptom=f"{named(context)} has made {mine:,} steps while another has made {first:,}",
             hypothesis="The ranks do not wait for each other: no collective joins them, or their loaders differ in "
@@ -342,8 +347,8 @@ class DesyncRule(RunRule):
             confidence="medium: heartbeats of the same wall clock, seconds long. Ranks that are meant to run apart "
             "(parameter servers, local SGD, separate trials) would change it.",
             evidence=[
-                Evidence(f"{named(context)}: {mine:,} steps", "step", context.last_x, float(mine)),
-                Evidence(f"the one in front: {first:,} steps", "step", context.last_x, float(first)),
+                Evidence(f"{named(context)}: {mine:,} steps", "step", x, float(mine)),
+                Evidence(f"the one in front: {first:,} steps", "step", x, float(first)),
             ],
             open_questions=["Is every rank meant to make the same steps?"],
         )
@@ -354,5 +359,5 @@ class DesyncRule(RunRule):
             area=AREA,
             failure_mode="pipeline",
             where="steps",
-            first_x=context.last_x,
+            first_x=x,
         )
