@@ -13,6 +13,7 @@ from .axis import Axis, AxisMaker, joined
 from .buckets import COUNT, LAST, NONFINITE, SEGMENT, SUM, X_HI, X_LO, Buckets
 from .pyramid import BASE, CAPACITY, Pyramid, in_range
 from .ring import Ring, Table
+from .tally import Tally
 
 RAW_POINTS = 4096
 """Newest points that are kept one by one."""
@@ -64,9 +65,7 @@ class Series:
         self._raw = Ring(4, points, (_X, _T, _SEGMENT))
         self._pyramid = Pyramid(buckets)
         self._held = 0
-        self._count = 0
-        self._nonfinite = 0
-        self._first_nonfinite_x: float | None = None
+        self._tally = Tally()
         self._segment = 0
         self._segments = 1
         self._segment_start = math.nan
@@ -102,7 +101,7 @@ class Series:
     def count(self) -> int:
         """Points in all, the nonfinite ones among them."""
         self._settle()
-        return self._count
+        return self._tally.count
 
     def __len__(self) -> int:
         return self.count
@@ -111,13 +110,25 @@ class Series:
     def nonfinite(self) -> int:
         """Points that are NaN or Inf."""
         self._settle()
-        return self._nonfinite
+        return self._tally.nonfinite
 
     @property
     def first_nonfinite_x(self) -> float | None:
         """Step of the first NaN or Inf; None when there is none."""
         self._settle()
-        return self._first_nonfinite_x
+        return self._tally.first_nonfinite_x
+
+    @property
+    def first_y(self) -> float | None:
+        """The first value that is finite; None where none is."""
+        self._settle()
+        return self._tally.first_y
+
+    @property
+    def highest(self) -> tuple[float, float] | None:
+        """The step that came first to the highest finite value, and that value; None where none is finite."""
+        self._settle()
+        return self._tally.highest
 
     @property
     def last_x(self) -> float | None:
@@ -138,14 +149,14 @@ class Series:
     def x_range(self) -> tuple[float, float] | None:
         """First and last step of all points but the stray ones; None for an empty series."""
         self._settle()
-        if not self._count:
+        if not self._tally.count:
             return None
         low, high = self._low, self._high
         held = self._raw.last(self._held)[_X]
         if len(held):
             # Absurd steps from which nothing has come back yet are left out too, once there is something to compare.
             end = self._leap(held, len(held), self._segment_start, before_first=self._segment_end)
-            if end is not None and self._count - len(held) + end > _STRAY_POINTS:
+            if end is not None and self._tally.count - len(held) + end > _STRAY_POINTS:
                 held = held[:end]
         if len(held):
             low, high = min(low, float(held.min())), max(high, float(held.max()))
@@ -196,7 +207,7 @@ class Series:
         self._settle()
         columns = max(2, 2 * width)
         points = self._raw.all()
-        block = self._pyramid.collect(x0, x1, columns, _as_buckets(points), self._count - points.shape[1])
+        block = self._pyramid.collect(x0, x1, columns, _as_buckets(points), self._tally.count - points.shape[1])
         wanted = in_range(block[X_LO], block[X_HI], x0, x1)
         if edges and block.shape[1] > 1:
             wanted |= _neighbours(block, x0, x1)
@@ -207,7 +218,7 @@ class Series:
 
     def _newest(self, row: int) -> float | None:
         self._settle()
-        return float(self._raw.last(1)[row, 0]) if self._count else None
+        return float(self._raw.last(1)[row, 0]) if self._tally.count else None
 
     def _chunk_single(self) -> None:
         xs, ys, ts = self._single
@@ -233,7 +244,7 @@ class Series:
         placed = np.isfinite(points[_X])
         if not placed.all():
             points = points[:, placed]
-        self._count_in(points[_X, self._held :], points[_Y, self._held :])
+        self._tally.add(points[_X, self._held :], points[_Y, self._held :])
         self._raw.drop_last(self._held)
         self._split(points)
         self._raw.append(points)
@@ -241,7 +252,7 @@ class Series:
     def _settle_rising(self, axis: Axis, y: NDArray[np.float64]) -> None:
         """Settle points that all belong to the segment that is open, as nearly all points do."""
         finite = bool(np.isfinite(y[: self._held]).all())
-        finite &= self._count_in(axis.x[self._held :], y[self._held :])
+        finite &= self._tally.add(axis.x[self._held :], y[self._held :])
         if not len(y):
             return
         self._raw.drop_last(self._held)
@@ -261,17 +272,6 @@ class Series:
         points = np.empty((4, len(y[newest])))
         points[_X], points[_Y], points[_T], points[_SEGMENT] = axis.x[newest], y[newest], axis.t[newest], self._segment
         self._raw.append(points)
-
-    def _count_in(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
-        """Count new points; whether they are all finite."""
-        self._count += len(y)
-        finite = np.isfinite(y)
-        if finite.all():
-            return True
-        self._nonfinite += len(y) - int(np.count_nonzero(finite))
-        if self._first_nonfinite_x is None:
-            self._first_nonfinite_x = float(x[finite.argmin()])
-        return False
 
     def _split(self, points: Table) -> None:
         """Cut `points` into runs of rising steps and bucket each; number them in their segment row."""

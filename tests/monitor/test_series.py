@@ -183,6 +183,17 @@ def test_a_nonfinite_value_is_counted_and_poisons_nothing() -> None:
     assert (found.mean == 1.0).all() and (found.hi == 1.0).all()
 
 
+def test_where_a_long_curve_began_and_was_highest_first_stays_exact() -> None:
+    """Whatever has become of the buckets there, and a value that is not finite is neither."""
+    x = np.arange(200_000.0)
+    y = np.minimum(2e-5 * (x + 1), 1e-3)
+    y[[0, 49]] = np.nan, np.inf
+    series = fill(x, y, 1_000)
+    assert series.first_y == y[1] and series.highest == (50.0, 1e-3)
+    empty = fill(x[:1], y[:1])
+    assert empty.first_y is None and empty.highest is None
+
+
 def test_a_bogus_far_future_step_hides_nothing_and_does_not_stretch_the_axis() -> None:
     x = np.arange(50_000.0)
     x[20_000:20_002] = 1e12, 1e12 + 1

@@ -25,6 +25,26 @@ def told(optimizer: dict[str, Any], lrs: dict[str, float] | None = None) -> dict
     return {entry.label: entry.text for entry in manifest_entries(state.processes[1], hello)}
 
 
+def schedule(state: RunState) -> str:
+    entries = manifest_entries(state.processes[1], feed.hello())
+    return next(entry.text for entry in entries if entry.label == "schedule")
+
+
+def test_the_schedule_that_is_told_stays_put_while_the_run_goes_on() -> None:
+    """A warmup of 50 steps, then on the level, then down: told by its first and its highest value, as measured."""
+    state = RunState()
+    state.apply(1, feed.hello())
+    rates = [min(2e-5 * (step + 1), 1e-3) if step < 9_000 else 5e-4 for step in range(10_000)]
+    heard = []
+    for begin in range(0, len(rates), 100):
+        block = rates[begin : begin + 100]
+        times = column("f8", [float(begin + step) for step in range(len(block))])
+        state.apply(1, Steps(count=len(block), ordinal=begin, t=times, lrs={"lr": column("f8", block)}))
+        heard.append(schedule(state))
+    assert set(heard[:90]) == {"from 2.00e-5 up to 1.00e-3 at step 49"}
+    assert set(heard[90:]) == {"from 2.00e-5 up to 1.00e-3 at step 49, then down to 5.00e-4"}
+
+
 USUAL = {"params": 49, "of": ["embed.weight", "blocks.0.up.weight", "blocks.0.up.bias"], "lr": 1e-3}
 
 

@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ntstop_probe.wire import Hello, Manifest
 
 from ...diagnosis.reproduction import missing_parts
@@ -18,7 +16,6 @@ from ..workspace import Look
 from .lines import Entry, LinesPane
 
 UNKNOWN = "not known"
-SCHEDULE_COLUMNS = 200
 CONSTANT = 1e-3
 """Share of the highest learning rate within which it is taken not to move."""
 MOST_KINDS = 8
@@ -100,15 +97,9 @@ def _rates(process: ProcessState, cursor: float | None) -> Entry:
 def _schedule(process: ProcessState) -> str:
     """How the learning rate has gone so far, as it was measured: nobody tells what a schedule is called."""
     series = next((one for name, one in process.series.items() if name.split("/")[0] == "lr"), None)
-    reach = series.x_range if series is not None else None
-    if series is None or reach is None or series.last_y is None:
+    if series is None or series.first_y is None or series.highest is None or series.last_y is None:
         return ""
-    found = series.window(*reach, SCHEDULE_COLUMNS)
-    known = np.isfinite(found.mean)
-    if not known.any():
-        return ""
-    first, highest = float(found.mean[known][0]), float(np.nanmax(found.hi))
-    peak, last = float(found.x[int(np.nanargmax(found.hi))]), series.last_y
+    first, (peak, highest), last = series.first_y, series.highest, series.last_y
     rises, falls = first < highest * (1 - CONSTANT), last < highest * (1 - CONSTANT)
     if not rises and not falls:
         return "constant so far"
