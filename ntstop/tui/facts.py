@@ -198,7 +198,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         host=hello.host if hello else "",
         hardware=_hardware(process),
         silent=_silence(session, process) if state in ("live", "stopped", "stale", "quiet") and has_steps else None,
-        step=round(min(view.shown_last, extent(process)[1])) if process is not None and has_steps else None,
+        step=_step(process, view) if process is not None and has_steps else None,
         total=hello.total_steps if hello else None,
         per_second=process.rate if process else None,
         probe_share=beat.probe.share if beat else None,
@@ -219,6 +219,14 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         and session.status.complete
         and not session.status.live,
     )
+
+
+def _step(process: ProcessState, view: StepView) -> int:
+    """The step that the process is at, or was where the picture was stopped.
+
+    Not the end of its curves: an earlier attempt may have come further. Nor a stray step, which is beyond that end.
+    """
+    return round(min(view.shown_last, extent(process)[1], process.x))
 
 
 def _is_silent(session: Session) -> bool:

@@ -14,6 +14,7 @@ from ntstop.tui.facts import facts_of, status_parts
 from ntstop.tui.view import StepView
 from ntstop.tui.widgets.probe import probe_entries
 from ntstop.tui.widgets.statusline import draw_status
+from ntstop.tui.workspace import extent
 from ntstop_probe.wire import Heartbeat, Stack
 from tests.monitor.writer import EPOCH, Writer
 from tests.tui.opened import Screen
@@ -38,6 +39,25 @@ def test_a_run_that_died_says_its_step_its_last_phase_and_its_last_stack() -> No
     assert "✖ DIED" in line and "step 39" in line and "last in backward" in line
     assert told[0] == ("last seen", "in backward for 7.50 s, 40 steps")
     assert told[1] == ("MainThread", "step (…/project/loop.py:12)")
+
+
+def test_of_a_later_attempt_that_ends_earlier_its_own_step_is_told() -> None:
+    first, second = Writer(), Writer(attempt=1)
+    for writer, count in ((first, 150), (second, 100)):
+        writer.train(0, count)
+        writer.close()
+    with Session(first.folder.parent) as session:
+        assert session.wait_for_end(30)
+        with session.lock:
+            process = session.state.primary
+            assert process is not None and extent(process)[1] == 149
+            view = StepView(first=0, last=149)
+            facts = facts_of(session, process, view, None)
+            view.cursor, view.frozen = 50.0, 60.0
+            stopped = facts_of(session, process, view, None)
+    line = draw_status(*status_parts(facts), 100).text()
+    assert "attempt 2" in line and "step 99" in line
+    assert stopped.step == 60
 
 
 async def test_of_a_process_that_is_gone_it_is_said_that_it_has_no_stacks_any_more() -> None:
