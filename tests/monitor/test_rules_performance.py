@@ -68,7 +68,7 @@ def test_slow_loader_is_input_bound_with_what_it_was_before_and_the_workers_in_t
     finding = only(engine, "input-bound")
     assert weighty(engine) == ["input-bound"]
     assert (finding.severity, finding.where, finding.status) == ("warning", "data", "open")
-    assert abs(finding.first_step - 400) <= 16
+    assert finding.first_step == 400
     assert "% before step" in finding.symptom and "40%" in finding.symptom
     assert "num_workers=" in finding.claim.fix and finding.claim.open_questions == []
     assert [item.basis for item in finding.evidence] == ["measured", "measured", "estimated", "measured"]
@@ -216,6 +216,27 @@ def test_gpu_that_waits_while_the_loader_does_not(utilization: float | None, sai
         assert any("copies" in question for question in only(engine, said[0]).claim.open_questions)
 
 
+@pytest.mark.parametrize("at", range(400, 409))
+def test_what_became_slow_did_at_that_step_and_not_at_the_window_of_eight_around_it(at: int) -> None:
+    def seconds(step: int) -> dict[str, float]:
+        return usual(step, 0.2) if step >= at else {**usual(step), "data": 0.0}
+
+    engine = diagnose(timed(seconds, 800).records)
+    finding = only(engine, "input-bound")
+    assert finding.first_step == at and f"0% before step {at}" in finding.symptom
+    since = finding.evidence[1]
+    assert since.value == pytest.approx(0.2 / (0.2 + 0.091), rel=0.1)
+
+
+@pytest.mark.parametrize("at", range(400, 409))
+def test_steps_became_slower_at_that_step_and_not_at_the_window_of_eight_around_it(at: int) -> None:
+    def seconds(step: int) -> dict[str, float]:
+        return {**usual(step), "other": 0.12 if step >= at else 0.001}
+
+    finding = only(diagnose(timed(seconds, 800).records), "step-time-regression")
+    assert finding.first_step == at and f"since step {at}" in finding.symptom
+
+
 def slower(step: int) -> dict[str, float]:
     return {**usual(step), "other": 0.001 if step < 400 else 0.12}
 
@@ -223,7 +244,7 @@ def slower(step: int) -> dict[str, float]:
 @pytest.mark.parametrize("block", [1, 8, 64])
 def test_steps_that_became_slower_name_the_phase_whatever_the_blocks(block: int) -> None:
     finding = only(diagnose(timed(slower, 800, block=block).records), "step-time-regression")
-    assert (finding.severity, finding.where) == ("warning", "other") and abs(finding.first_step - 400) <= 8
+    assert (finding.severity, finding.where) == ("warning", "other") and finding.first_step == 400
     assert finding.evidence[0].text.startswith("before: 92 ms") and finding.evidence[1].value == pytest.approx(
         0.2, rel=0.2
     )

@@ -126,7 +126,22 @@ class SlowdownDetector:
             streak.clear()
             return None
         self._before = before
-        return Slowdown(before, after)
+        self._begin_at_its_step()
+        return Slowdown(before, joined(streak))
+
+    def _begin_at_its_step(self) -> None:
+        """Cut the window in which it began: the first of the streak, or the last that was usual yet."""
+        streak = self._streak
+        if (late := self._late_part(streak[0])) is not None:
+            streak[0] = late
+        elif (late := self._late_part(self._baseline[-1])) is not None:
+            streak.insert(0, late)
+
+    def _late_part(self, pace: Pace) -> Pace | None:
+        if pace.parts is None:
+            return None
+        early, late = pace.parts
+        return late if self._is_usual(early.median) and not self._is_usual(late.median) else None
 
     def _follow(self, before: Pace, pace: Pace) -> Slowdown:
         middle = (before.median + joined(self._streak[-LEAST:]).median) / 2

@@ -119,7 +119,7 @@ class StepTimeRule(Rule):
 
     def _look_outside(self, pace: Pace) -> None:
         """On a crowded host the whole step is noise; a phase that used to be next to nothing is not."""
-        found = self._outside.add(replace(pace, median=pace.phases[OUTSIDE], mean=pace.phases[OUTSIDE]))
+        found = self._outside.add(pace.only(OUTSIDE))
         if found is None or (self._finding is not None and not self._by_outside):
             return
         whole = Slowdown(_whole(found.before), _whole(found.after), found.over)

@@ -106,8 +106,8 @@ class InputRule(Rule):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._input = ShareWatch(context.value(SHARE))
-        self._copies = ShareWatch(context.value(TRANSFER))
+        self._input = ShareWatch(context.value(SHARE), lambda pace: pace.share("data"))
+        self._copies = ShareWatch(context.value(TRANSFER), _copied)
         self._findings: dict[str, Finding] = {}
         self._host: wire.Host | None = None
         self._crowd = Crowd()
@@ -136,14 +136,13 @@ class InputRule(Rule):
             self._last = pace
             self._timed += pace.count
             if "data" in pace.phases:
-                self._judge("input-bound", self._input, pace, pace.share("data"))
-            copied = sum(pace.share(name) for name in COPIES & pace.phases.keys())
-            if copied or self._copies.open:
-                self._judge("transfer-bound", self._copies, pace, copied)
+                self._judge("input-bound", self._input, pace)
+            if _copied(pace) or self._copies.open:
+                self._judge("transfer-bound", self._copies, pace)
 
-    def _judge(self, name: str, watch: ShareWatch, pace: Pace, share: float) -> None:
+    def _judge(self, name: str, watch: ShareWatch, pace: Pace) -> None:
         was = watch.open
-        told = watch.add(pace, share)
+        told = watch.add(pace)
         if name == "input-bound" and watch.open and self._late_turns(pace, due=told is not None):
             told = watch.told()
         finding = self._findings.get(name)
@@ -163,7 +162,7 @@ class InputRule(Rule):
                 finding.claim, finding.severity, finding.last_step = claim, severity, since.x1
                 self.context.book.changed()
         elif was and not watch.open and finding is not None:
-            self._end(name, f"back to {share:.0%} of the step by step {pace.x1:,}", pace.x1)
+            self._end(name, f"back to {watch.share(pace):.0%} of the step by step {pace.x1:,}", pace.x1)
 
     def _late_turns(self, pace: Pace, *, due: bool) -> bool:
         """Look for late turns, when that is `due` or at twice the steps; whether they say something new."""
@@ -341,6 +340,11 @@ class InputRule(Rule):
 def _essence(turns: Turns | None, workers: int | None) -> tuple[int, tuple[int, ...], bool] | None:
     """What makes late turns other ones."""
     return None if turns is None else (turns.period, turns.late, by_itself(turns, workers))
+
+
+def _copied(pace: Pace) -> float:
+    """Of the step that copies take."""
+    return sum(pace.share(name) for name in COPIES & pace.phases.keys())
 
 
 def _copies_claim(before: Pace | None, since: Pace) -> Claim:
