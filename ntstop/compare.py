@@ -22,26 +22,39 @@ _FEW = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Course:
-    """The smoothed curve of one run, by step; without what is not finite."""
+    """The smoothed curve of one run, by step; without what is not finite, which is counted."""
 
     run: str
     x: NDArray[np.float64]
     y: NDArray[np.float64]
+    last: float | None
+    """The newest value: smoothed, but as it is where it is NaN or Inf."""
+    remark: str = ""
+    """How many values are not finite, and since when; "" where all are."""
 
     @classmethod
     def of(cls, run: str, series: Series) -> Course | None:
-        """The course of a series; None where nothing in it is finite."""
+        """The course of a series, empty where nothing in it is finite; None where it has no point."""
         if series.x_range is None:
             return None
         first, last = series.x_range
         found = series.window(first, last, _COLUMNS)
         y = found.mean if series.count < _FEW else smoothed(found, "light", last - first)
         known = np.isfinite(y)
-        order = np.argsort(found.x[known], kind="stable")
-        return cls(run, found.x[known][order], y[known][order]) if known.any() else None
+        x, y = found.x[known], y[known]
+        order = np.argsort(x, kind="stable")
+        newest = series.last_y
+        if len(y) and newest is not None and np.isfinite(newest):
+            newest = float(y[-1])
+        remark = ""
+        if series.first_nonfinite_x is not None:
+            remark = f"{series.nonfinite:,} not finite, the first at step {text.count(series.first_nonfinite_x)}"
+        return cls(run, x[order], y[order], newest, remark)
 
     def less(self, other: Course) -> tuple[float, float] | None:
         """(step, difference) at the last step that both have come to; None where they share none."""
+        if not len(self.x) or not len(other.x):
+            return None
         step = min(self.x[-1], other.x[-1])
         if step < max(self.x[0], other.x[0]):
             return None
@@ -59,6 +72,7 @@ def comparison(runs: Sequence[tuple[str, Session]]) -> str:
                 series = process.series.get(_own(name, session)) if process else None
                 courses.append((run, Course.of(run, series) if series is not None else None))
         lines += ["", *_table(_rows(name, courses))]
+        lines += [f"{text.safe(run)}: {course.remark}" for run, course in courses if course and course.remark]
     return "\n".join(lines)
 
 
@@ -101,12 +115,15 @@ def _rows(name: str, courses: Sequence[tuple[str, Course | None]]) -> list[tuple
         if course is None:
             rows.append((run, "–", "–", "–", "not measured"))
             continue
+        if not len(course.y):
+            rows.append((run, text.number(course.last), "–", "–", "none finite"))
+            continue
         lowest = int(course.y.argmin())
         gap = course.less(base) if base is not None and course is not base else None
         rows.append(
             (
                 run,
-                text.number(float(course.y[-1])),
+                text.number(course.last),
                 text.number(float(course.y[lowest])),
                 text.count(float(course.x[lowest])),
                 "" if gap is None else f"{'+' if gap[1] > 0 else ''}{text.number(gap[1])} at step {text.count(gap[0])}",

@@ -83,7 +83,34 @@ def test_runs_without_a_finite_loss_or_any_step_are_named_as_such(home: object) 
     empty.close()
     done = ntstop("alpha", "bad", "empty")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("not measured") == 2
+    table = done.stdout.split("\n\n")[1].splitlines()
+    assert table[2].split() == ["bad", "nan", "–", "–", "none", "finite"]
+    assert table[3].split() == ["empty", "–", "–", "–", "not", "measured"]
+    assert table[4] == "bad: 50 not finite, the first at step 0"
+
+
+def test_a_loss_that_is_nan_by_now_is_not_told_as_what_it_was_last(home: object) -> None:
+    ended("alpha", [2.5] * 120 + [float("nan")] * 80)
+    ended("beta", [2.0] * 50 + [float("inf")] + [2.0] * 149)
+    done = ntstop("alpha", "beta")
+    table = done.stdout.split("\n\n")[1].splitlines()
+    assert table[1].split()[:3] == ["alpha", "nan", "2.500"]
+    assert table[2].split()[:3] == ["beta", "2.000", "2.000"] and table[2].endswith("  -0.5000 at step 119")
+    assert table[3:] == [
+        "alpha: 80 not finite, the first at step 120",
+        "beta: 1 not finite, the first at step 50",
+    ]
+
+
+def test_the_last_value_is_that_of_the_last_attempt_though_an_earlier_one_came_further(home: object) -> None:
+    for attempt, losses in enumerate(([2.0] * 100, [3.0] * 50)):
+        writer = Writer("alpha", attempt=attempt)
+        writer.send(steps(0, losses, attempt=attempt))
+        writer.exit(0)
+        writer.close()
+    ended("beta", [2.5] * 100)
+    lines = ntstop("alpha", "beta").stdout.splitlines()
+    assert lines[1].split()[:3] == ["alpha", "finished", "49"] and lines[5].split()[:2] == ["alpha", "3.000"]
 
 
 def test_the_same_run_twice_differs_by_nothing(home: object) -> None:
