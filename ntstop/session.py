@@ -144,6 +144,11 @@ class Session:
         return self.replay is None and self.entry is not None and self.entry.state in runs.ENDED
 
     @property
+    def is_read(self) -> bool:
+        """Whether all that is to be shown has been read: what was recorded, in a replay up to its position."""
+        return self.status.complete if self.replay is None else self.replay.settled and self._rebuilt is None
+
+    @property
     def is_log(self) -> bool:
         """Whether what is read is the log of another tool."""
         return isinstance(self._source, LogSource | TextSource)

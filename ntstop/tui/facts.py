@@ -82,7 +82,7 @@ class Facts:
     is_from_disk: bool = False
     """It lives, and is followed by its recording: no socket speaks."""
     is_catching_up: bool = False
-    """What was recorded is read still: the newest step that is known is not that of the run."""
+    """What was recorded is read still: the newest step that is known is not that of the run, or of the replay."""
     is_reading: bool = False
     """Old steps are being read from the recording, for a view into them."""
 
@@ -213,7 +213,7 @@ def facts_of(session: Session, process: ProcessState | None, view: StepView, tit
         loss=loss.last_y if loss else None,
         replay=_replay(session.replay),
         is_reading=session.zoom.is_reading,
-        is_catching_up=session.path is not None and state != "reading" and not session.status.complete,
+        is_catching_up=session.path is not None and state != "reading" and not session.is_read,
         is_from_disk=state == "live"
         and session.path is not None
         and session.status.complete

@@ -15,6 +15,9 @@ from ntstop.sources.playing import time_of
 from ntstop.sources.replay import SPEEDS, ReplaySource
 from ntstop.sources.runs import read_run
 from ntstop.tui.app import NtstopApp, screen_text
+from ntstop.tui.facts import facts_of
+from ntstop.tui.widgets.ranks import RanksPane
+from ntstop.tui.workspace import Shown, Workspace
 from ntstop_probe.wire import Steps
 from tests.helpers import wait_until
 
@@ -95,6 +98,28 @@ def test_seeking_back_shows_the_run_and_its_findings_as_they_were_then() -> None
         with session.lock:
             found = next(finding for finding in session.findings if finding.kind == "nonfinite-loss")
         assert found.first_step == NAN_AT
+    finally:
+        session.stop()
+
+
+def test_a_replay_that_stands_is_read_once_all_before_its_position_is() -> None:
+    folder = record(rank=0).folder.parent
+    record(rank=1)
+    session = replaying(folder)
+    try:
+        replay = session.replay
+        assert replay is not None
+        length = replay.end - replay.start
+        replay.seek((50.0 - length) / length)
+        wait_until(lambda: session.is_read and steps_of(session) < STEPS, what="the run at 50 s")
+        assert not session.status.complete
+        pane, workspace = RanksPane(), Workspace([Shown(session)])
+        with workspace.locked():
+            look = workspace.look()
+            assert look is not None
+            assert not facts_of(session, look.process, look.view, None).is_catching_up
+            pane.gather(look)
+        assert max(row.lag for row in pane.found if row.lag is not None) <= 20
     finally:
         session.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,12 @@ async def test_a_loss_that_is_nan_has_no_average_and_is_of_the_rank_that_is_said
         assert "avg" not in screen.text
         screen.app.workspace.view.show(200)
         await screen.shows("loss step 200, rank 0", "avg")
+
+
+async def test_values_that_are_not_finite_are_counted_behind_the_loss_that_has_them() -> None:
+    evaluations = [Scalars(t=0.3 * step, step=step, ordinal=step, values={"val/loss": math.nan}) for step in (400, 450)]
+    async with opened([*feed.training(500, nan_from=400), *evaluations]) as screen:
+        await screen.shows("loss    nan  ✕ 100  ◆ val/loss", "✕ 2")
 
 
 async def test_tab_goes_round_the_panes_and_arrows_choose_a_layer() -> None:

@@ -23,7 +23,7 @@ from ..traces import chart_of, frame_of, reading_in, trace_of
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
-from .pane import Name, Pane, Value, dated, is_ascii, value
+from .pane import Name, Pane, Value, dated, is_ascii
 
 
 def loss_spec(look: Look, columns: int) -> ChartSpec:
@@ -130,17 +130,19 @@ class LossPane(Pane):
         plain = is_ascii(self.app)
         keys = {"line": "--" if plain else "━━", "points": "@" if plain else "◆"}
         values: list[Value] = []
+        behind: list[Value] = []
         for trace, read in zip(self.spec.traces, self.measured, strict=True):
             label = clip(trace.label, 20, left=True)
             key = ((trace.mark or keys[trace.kind], trace.ink), (Name(label), Ink.TEXT))
             values.append(dated(read, number(read.y, 6), before=key))
+            if bad := 0 if trace.nonfinite is None else int(trace.nonfinite.sum()):
+                whose = ((trace.mark, trace.ink),) if trace.mark else ()
+                told = (*whose, (f"{'x' if plain else '✕'} {count(bad)}", Ink.NONFINITE))
+                # Of several runs they stand behind all names, which there is to be room for first.
+                (behind if trace.mark else values).append(told)
         if self.average is not None and math.isfinite(self.average):
             values.append((("avg", Ink.DIM), (number(self.average, 6), Ink.TEXT)))
-        bad = sum(int(trace.nonfinite.sum()) for trace in self.spec.traces if trace.nonfinite is not None)
-        if bad:
-            is_alone = not any(trace.mark for trace in self.spec.traces)
-            values.insert(1 if is_alone else len(values), value(f"{'x' if plain else '✕'} {count(bad)}", Ink.NONFINITE))
-        self.head(values, self.note, self.far)
+        self.head(values + behind, self.note, self.far)
         self.chart.show(self.spec)
 
 

@@ -164,7 +164,7 @@ class RanksPane(TablePane[RankLine]):
         self.owes = len(self.found) >= CROWD and not look.at_leisure and cursor != self.cursor
         if is_fresh or self.owes:
             return
-        session, self.cursor, self.is_reading = look.session, cursor, not look.session.status.complete
+        session, self.cursor, self.is_reading = look.session, cursor, not look.session.is_read
         live = session.entry is not None and session.entry.active and not self.is_reading
         self.found = rank_lines(session.state.ranks, live=live, cursor=cursor, is_reading=self.is_reading)
         self._stale_at = now + FRESH_SECONDS
