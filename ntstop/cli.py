@@ -114,7 +114,25 @@ def open_run(
         return open_stdin(options)
     from ntstop.commands.open import compare_targets, open_target
 
-    return open_target(targets[0], options) if len(targets) == 1 else compare_targets(targets, options)
+    try:
+        return open_target(targets[0], options) if len(targets) == 1 else compare_targets(targets, options)
+    except click.ClickException as error:
+        command = _command_meant(targets[0], error.__cause__)
+        if command is None:
+            raise
+        raise click.ClickException(f"there is no run {targets[0]!r}; did you mean the command {command}?") from error
+
+
+def _command_meant(word: str, cause: BaseException | None) -> str | None:
+    """Of a first word that no run is called, the command whose name is near: `ntstop expalin`."""
+    import difflib
+
+    from ntstop.sources.runs import UnknownRun
+
+    # The name of a command is letters only; an id is not, mostly.
+    if not isinstance(cause, UnknownRun) or cause.word != word or not word.isalpha():
+        return None
+    return next(iter(difflib.get_close_matches(word, ntstop.commands, 1)), None)
 
 
 def _options(

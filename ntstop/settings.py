@@ -192,7 +192,7 @@ def _unknown(prefix: str, table: dict[str, Any], kind: type[msgspec.Struct]) -> 
     mistakes = []
     for name in [name for name in table if name not in kind.__struct_fields__]:
         del table[name]
-        near = difflib.get_close_matches(name, kind.__struct_fields__, 1, 0.4)
+        near = difflib.get_close_matches(name, kind.__struct_fields__, 1)
         hint = f"did you mean {prefix}{near[0]}?" if near else f"there are {', '.join(kind.__struct_fields__)}"
         mistakes.append(f"{prefix}{name}: there is no such key; {hint}")
     return mistakes

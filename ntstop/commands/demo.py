@@ -29,9 +29,8 @@ def run_demo(*, fault: str | None, at: int | None, steps: int | None, seed: int,
     """Train in a child process and show it; returns the exit code. Without a terminal it runs headless."""
     if find_spec("torch") is None:
         raise click.ClickException("the demo needs torch: pip install 'ntstop[demo]'")
-    if not headless and not screen.can_draw():
-        click.echo("ntstop: no terminal to draw on; training headless", err=True)
-        headless = True
+    is_blind = not headless and not screen.can_draw()
+    headless = headless or is_blind
     steps = steps or (HEADLESS_STEPS if headless else STEPS)
     if at is not None and fault is None:
         raise click.UsageError("--at says where a --fault begins; which one?")
@@ -41,6 +40,8 @@ def run_demo(*, fault: str | None, at: int | None, steps: int | None, seed: int,
     from ntstop.commands.options import gather
 
     options = gather()
+    if is_blind:
+        click.echo("ntstop: no terminal to draw on; training headless", err=True)
     folder = registry.runs_folder() / launch.fresh_run_id(["demo"])
     with DemoChild(folder, steps=steps, seed=seed, fault=fault or "", at=at) as child:
         if headless:

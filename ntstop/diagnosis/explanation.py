@@ -41,7 +41,7 @@ def explain(name: str, thresholds: Thresholds, config: str, width: int = WIDTH) 
     load()
     kind = KINDS.get(name)
     if kind is None:
-        near = difflib.get_close_matches(name, KINDS, 1, 0.4)
+        near = difflib.get_close_matches(name, KINDS, 1)
         hint = f"did you mean {near[0]}?" if near else "`ntstop explain` lists them"
         raise ValueError(f"{name}: there is no kind of finding of this name; {hint}")
     return "\n".join([*_about(kind, width), *_numbers(kind, thresholds, config, width)])

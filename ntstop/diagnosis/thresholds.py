@@ -62,7 +62,7 @@ class Thresholds:
         for name, value in self._told.items():
             known = REGISTRY.get(name)
             if known is None:
-                near = difflib.get_close_matches(name, REGISTRY, 1, 0.4)
+                near = difflib.get_close_matches(name, REGISTRY, 1)
                 hint = f"did you mean {near[0]}?" if near else "`ntstop explain KIND` lists those of a kind"
                 raise ValueError(f"threshold {name}: there is none of this name; {hint}")
             if not known.low <= value <= known.high:

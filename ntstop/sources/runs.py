@@ -29,6 +29,14 @@ _FEW, _END_OF_MANY = 16, 8_192
 """The same in a run of more processes: of a thousand it would take a second."""
 
 
+class UnknownRun(SourceError):
+    """There is no run that is called `word`."""
+
+    def __init__(self, word: str, line: str) -> None:
+        super().__init__(line)
+        self.word = word
+
+
 @dataclass(slots=True)
 class ProcessEntry:
     """One process of a run. Times are Unix seconds; what is not known is None."""
@@ -136,9 +144,10 @@ def resolve(text: str) -> RunEntry:
         raise SourceError(f"{text!r} is the beginning of {len(matches)} runs: {_listed(matches)}")
     none = f"there is no {'run and no file' if '.' in text else 'run'} {text!r}"  # a log's name has one, mostly
     if not ids:
-        raise SourceError(f"{none}: no run has been recorded yet under {runs}")
-    near = difflib.get_close_matches(text, ids, n=3) or ids[:3]
-    raise SourceError(f"{none}; the nearest: {_listed(near)}; `ntstop ls` lists all")
+        raise UnknownRun(text, f"{none}: no run has been recorded yet under {runs}")
+    near = difflib.get_close_matches(text, ids, n=3)
+    known = f"the nearest: {_listed(near)}" if near else f"the newest: {_listed(ids[:3])}"
+    raise UnknownRun(text, f"{none}; {known}; `ntstop ls` lists all")
 
 
 def read_run(path: Path) -> RunEntry:

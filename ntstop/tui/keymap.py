@@ -149,7 +149,7 @@ def keymap_of(told: Mapping[str, str | Sequence[str]]) -> Keymap:
     keys, mistakes = {}, []
     for name, words in told.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.4)
+            near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean keys.{near[0]}?" if near else "`ntstop explain keys` lists them"
             mistakes.append(str(_error(name, f"there is no such action; {hint}")))
             continue

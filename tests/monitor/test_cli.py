@@ -58,6 +58,8 @@ def is_one_line(done: subprocess.CompletedProcess[str]) -> bool:
         ["diagnose"],
         ["demo", "--fault", "none-such"],
         ["demo", "--at", "5", "--headless"],
+        ["demo", "--at", "5"],
+        ["demo", "--fault", "nan", "--at", "400"],
         ["demo", "--fault", "nan", "--at", "50", "--steps", "50", "--headless"],
         ["demo", "--steps", "0"],
         ["no-such-run"],
@@ -75,6 +77,25 @@ def test_an_unknown_run_names_the_nearest() -> None:
     done = ntstop("train-k7q3")
     assert is_one_line(done)
     assert "train-k7q2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [(["expalin"], "explain"), (["rnu", "--", "python", "x.py"], "run"), (["diagnos", "train-k7q2"], "diagnose")],
+)
+def test_a_word_that_is_nearly_a_command_names_it(words: list[str], command: str) -> None:
+    recorded("train-k7q2")
+    done = ntstop(*words)
+    assert is_one_line(done)
+    assert done.stderr == f"ntstop: there is no run {words[0]!r}; did you mean the command {command}?\n"
+
+
+def test_a_word_that_is_near_nothing_is_told_no_command() -> None:
+    recorded("train-k7q2")
+    for words in (["xyz"], ["train-k7q2", "expalin"]):
+        done = ntstop(*words)
+        assert is_one_line(done)
+        assert "did you mean" not in done.stderr and "; the newest: train-k7q2; " in done.stderr
 
 
 def test_a_run_from_a_newer_version_says_so_instead_of_a_guess() -> None:

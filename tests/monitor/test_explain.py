@@ -92,8 +92,10 @@ def test_an_unknown_kind_names_the_nearest() -> None:
 
 
 def test_an_unknown_kind_on_the_command_line_is_one_line_and_exit_code_2() -> None:
-    done = ntstop("explain", "nothing-like-it-at-all")
-    assert is_one_line(done), done
+    for word in ("nothing-like-it-at-all", "nope"):
+        done = ntstop("explain", word)
+        assert is_one_line(done), done
+        assert "did you mean" not in done.stderr and "`ntstop explain` lists them" in done.stderr
     assert ntstop("explain").returncode == 0
 
 

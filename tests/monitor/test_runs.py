@@ -264,7 +264,8 @@ def test_a_folder_outside_of_the_home_opens_too(tmp_path: Path, monkeypatch: pyt
         ("train.csv", "there is no run and no file 'train.csv'; the nearest: "),
         ("trai", "'trai' is the beginning of 2 runs: train-2, train-1"),
         ("/nowhere/at/all", "/nowhere/at/all: there is no such file or folder"),
-        ("", "there is no run ''; the nearest: "),
+        ("other", "there is no run 'other'; the newest: train-2, train-1; `ntstop ls` lists all"),
+        ("", "there is no run ''; the newest: "),
     ],
 )
 def test_a_run_that_is_not_meant_clearly_is_one_clear_line(text: str, message: str) -> None:

@@ -41,7 +41,7 @@ def remarks(assembler: Assembler, seconds: Collection[str] = ()) -> list[str]:
     if clock is not None and clock not in seconds and not _UNIT.search(clock):
         found.append(f"{clock} says no unit: it is taken for seconds")
     for name in sorted(assembler.told - set(names)):
-        near = difflib.get_close_matches(name, names, 1, 0.4)
+        near = difflib.get_close_matches(name, names, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {_list(names)}"
         found.append(f"--role {name}: it has no metric of this name; {hint}")
     return found
