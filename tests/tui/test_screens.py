@@ -60,6 +60,40 @@ async def test_every_screen_says_its_main_thing_at_every_size(records: list[Reco
             assert len(rows) == size[1] and max(map(cell_width, rows)) <= size[0]
 
 
+async def test_a_table_says_which_rows_are_seen_where_it_is_scrolled_and_goes_back_with_the_cursor() -> None:
+    async with opened(feed.training(1200)) as screen:
+        await screen.go("4")
+        table = screen.shown.query_one(SlowestPane)
+        await screen.until(lambda: len(table.rows) == 100, "the slowest")
+        first, chosen = table.rows[0].step, table.rows[70].step
+        screen.app.workspace.view.show(chosen)
+        rows = table.table.size.height - 1
+        await screen.shows(f"{72 - rows}-71 of 100")
+        assert table.chosen is not None and table.chosen.step == chosen
+        await screen.pilot.press("escape")
+        await screen.until(lambda: "of 100" not in screen.text, "the top of the table")
+        assert table.chosen is not None and table.chosen.step == first and table.first_in_view == 0
+        screen.app.workspace.view.show(chosen)
+        await screen.shows("-71 of 100")
+        screen.app.workspace.view.show(next(step for step in range(1200) if step not in {s.step for s in table.rows}))
+        await screen.until(lambda: table.first_in_view == 0, "the top, of a step that is not among the slowest")
+
+
+async def test_the_title_of_a_table_follows_its_rows_with_a_key_and_another_size() -> None:
+    names = [f"blocks.{block}.weight" for block in range(60)]
+    async with opened(feed.training(100, layer_names=names)) as screen:
+        await screen.go("3")
+        await screen.shows("60 layers")
+        assert "of 60 layers" not in screen.text
+        await screen.pilot.press("end")
+        rows = screen.shown.query_one(LayerTable).table.size.height - 1
+        await screen.shows(f"{61 - rows}-60 of 60 layers")
+        await screen.pilot.resize_terminal(120, 30)
+        await screen.shows(f"{71 - rows}-60 of 60 layers")
+        await screen.pilot.press("home")
+        await screen.until(lambda: "of 60 layers" not in screen.text, "the top of the table")
+
+
 async def test_a_run_of_one_rank_has_no_screen_of_ranks_and_says_so(records: list[Record]) -> None:
     async with opened(records) as screen:
         await screen.pilot.press("6")

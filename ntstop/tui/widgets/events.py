@@ -20,7 +20,7 @@ from ..raster.table import Cell, Column
 from ..workspace import Look
 from .chart import PictureWidget
 from .lines import wrapped
-from .pane import is_ascii, plain_if, value
+from .pane import is_ascii, plain_if
 from .table import StepTable
 
 EVALUATIONS = 500
@@ -164,9 +164,8 @@ class EventsPane(StepTable[Happened]):
         self.whole.styles.height = 0 if self.size.height < 10 else 2 if self.size.height < 18 else 3
         self.chosen_changed()
         total = len(self.happened) + self.lost
-        self.head(
-            [value(count(total))] if total else [], f"{count(self.lost)} older ones not kept" if self.lost else ""
-        )
+        lost = f"{count(self.lost)} older ones not kept" if self.lost else ""
+        self.head([], lost, rows=count(total) if total else "")
 
     def _choose_at_cursor(self) -> None:
         """The last that has happened by the step under the cursor."""

@@ -12,7 +12,7 @@ from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..workspace import Look, Workspace
 from .findings import INKS, NO_NOTES, WORDS, said, standing
-from .pane import is_ascii, value
+from .pane import is_ascii
 from .pointer import CursorMoved
 from .table import TablePane
 
@@ -68,7 +68,7 @@ class FindingTable(TablePane[Finding]):
         filters += [self.family] if self.family else []
         hidden = len(self.found) - len(shown)
         note = ", ".join(filters) + (f"; {count(hidden)} hidden" if hidden else "")
-        self.head([value(count(len(shown)))] if shown else [], note)
+        self.head([], note, rows=count(len(shown)) if shown else "")
 
     def lets_through(self, finding: Finding) -> bool:
         """Whether the filters do not hide it."""

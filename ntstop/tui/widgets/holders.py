@@ -13,7 +13,6 @@ from ..raster.table import Cell, Column
 from ..workspace import Look
 from .layer_table import folded
 from .ledger import parameter_bytes
-from .pane import value
 from .table import TablePane
 
 
@@ -71,7 +70,7 @@ class HoldersPane(TablePane[Holder]):
     def present(self) -> None:
         """The table."""
         self.set_rows(self.found)
-        self.head([value(count(len(self.found)))] if self.found else [], "estimated")
+        self.head([], "estimated", rows=count(len(self.found)) if self.found else "")
 
     def cells(self, row: Holder) -> Sequence[Cell]:
         """Part, elements, bytes, share."""

@@ -18,7 +18,6 @@ from ..raster.table import Cell, Column
 from ..reading import sample_words
 from ..workspace import Look
 from .layers import HEALTHY, began_near_zero, why_no_layers
-from .pane import value
 from .table import TablePane
 
 FIELDS = ("grad_norm", "param_norm", "update_ratio", "grad_zero", "unchanged")
@@ -201,7 +200,7 @@ class LayerTable(TablePane[LayerLine]):
         """The table; the first time, the curves learn whose they are."""
         self.set_rows(self.found)
         note = ", ".join(filter(None, (self.sample, self.update_words))) if self.found else ""
-        self.head([value(f"{count(len(self.found))} {self.how}")] if self.found else [], note)
+        self.head([], note, rows=f"{count(len(self.found))} {self.how}" if self.found else "")
         self._tell()
 
     def chosen_changed(self) -> None:

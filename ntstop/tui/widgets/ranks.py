@@ -14,7 +14,7 @@ from ..facts import QUIET_SECONDS
 from ..raster.ink import Ink
 from ..raster.table import Cell, Column
 from ..workspace import Look
-from .pane import value
+from .pane import Value, value
 from .phases import STEP_TIME
 from .table import TablePane
 
@@ -172,7 +172,7 @@ class RanksPane(TablePane[RankLine]):
     def present(self) -> None:
         """The table, with the slowest rank and the widest lag in the title."""
         self.set_rows(self.found)
-        told = [value(count(len(self.found)))]
+        told: list[Value] = []
         timed = [row for row in self.found if row.beside_peers is not None]
         if timed:
             slowest = max(timed, key=lambda row: row.beside_peers or 0.0)
@@ -187,7 +187,7 @@ class RanksPane(TablePane[RankLine]):
             told.append(value(f"{count(max(lags))} steps", key="widest lag"))
         words = ["reading what was recorded"] if self.is_reading else []
         words += [f"step {count(self.cursor)}"] if self.cursor is not None else []
-        self.head(told, ", ".join(words))
+        self.head(told, ", ".join(words), rows=count(len(self.found)))
 
     def cells(self, row: RankLine) -> Sequence[Cell]:
         """Rank, state, step, lag, times, memory."""

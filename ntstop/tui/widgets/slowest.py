@@ -94,12 +94,14 @@ class SlowestPane(StepTable[SlowStep]):
         self.at = look.reading(STEP_TIME)
 
     def present(self) -> None:
-        """The table; the row of the cursor's step is chosen when the cursor comes to it."""
+        """The table; the row of the cursor's step is chosen when the cursor comes to it, and left when it goes."""
         self.set_rows(self.found)
         if self.cursor != self._shown:
             self._shown = self.cursor
             place = next((place for place, row in enumerate(self.rows) if row.step == self.cursor), None)
-            if place is not None:
+            if place is None:
+                self.unchoose()
+            else:
                 self.choose(place)
         told: list[Value] = []
         if self.cursor is not None and self.at.y is not None:

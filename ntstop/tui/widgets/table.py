@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 from textual import events
 from textual.app import ComposeResult
 
+from ...text import count
 from .. import bindings
 from ..raster.picture import Picture
 from ..raster.table import Cell, Column, draw_table
 from .chart import PictureWidget
-from .pane import Pane, is_ascii
+from .pane import Pane, Value, is_ascii, value
 from .pointer import CursorMoved
 
 Row = TypeVar("Row")
@@ -46,6 +47,10 @@ class TableRows(PictureWidget):
             ascii_only=is_ascii(self.app),
         )
 
+    def on_resize(self) -> None:
+        """Other rows are to be seen than before, and the title says so."""
+        self.pane.say_title()
+
     def on_click(self, event: events.Click) -> None:
         """Choose the row that was clicked; a second click opens it."""
         offset = event.get_content_offset(self)
@@ -75,6 +80,8 @@ class TablePane(Pane, Generic[Row]):
         self._place = 0
         self._top = 0
         self._given: Sequence[Row] = ()
+        self._words: tuple[Sequence[Value], str, str, str] = ((), "", "", "")
+        """What the title says, as it was given to `head`."""
 
     def body(self) -> ComposeResult:
         """The table."""
@@ -126,6 +133,21 @@ class TablePane(Pane, Generic[Row]):
         self._place = names.index(self._chosen) if self._chosen in names else min(self._place, max(len(rows) - 1, 0))
         self.table.redraw()
 
+    def head(self, values: Sequence[Value], note: str = "", aside: str = "", *, rows: str = "") -> None:
+        """The same of a table: first how many `rows` there are, if that is to be said; and where it is scrolled, always
+        which of them are to be seen."""
+        self._words = values, note, aside, rows
+        self.say_title()
+
+    def say_title(self) -> None:
+        """Say what `head` was given, for the rows that are in view now."""
+        values, note, aside, rows = self._words
+        height = self.table.size.height - 1
+        if height > 0 and (top := self.keep_in_view(height)):
+            last = min(top + height, len(self.rows))
+            rows = f"{count(top + 1)}-{count(last)} of {rows or count(len(self.rows))}"
+        super().head([value(rows), *values] if rows else values, note, aside)
+
     def keep_in_view(self, height: int) -> int:
         """First row in view, moved no further than the chosen one needs."""
         height = max(height, 1)
@@ -139,7 +161,13 @@ class TablePane(Pane, Generic[Row]):
         self._place = min(max(place, 0), len(self.rows) - 1)
         self._chosen = self.identity(self.rows[self._place])
         self.table.redraw()
+        self.say_title()
         self.chosen_changed()
+
+    def unchoose(self) -> None:
+        """As at the beginning: the first row, whichever that is."""
+        self._chosen, self._place = None, 0
+        self.table.redraw()
 
     def action_row(self, offset: int) -> None:
         """The row above or below."""
@@ -158,11 +186,13 @@ class TablePane(Pane, Generic[Row]):
         start = -1 if self.sorted_by is None else self.sorted_by
         self.sorted_by = start + 1 if start + 1 < len(self.COLUMNS) else None
         self.set_rows(self._given)
+        self.say_title()
 
     def action_reverse(self) -> None:
         """Largest first, or smallest first."""
         self.falling = not self.falling
         self.set_rows(self._given)
+        self.say_title()
 
 
 class StepTable(TablePane[Row]):
