@@ -10,10 +10,10 @@ from ntstop_probe import registry
 from ntstop_probe.registry import ProcessInfo
 
 State = Literal["waiting", "live", "stopped", "finished", "failed", "died", "stale", "growing", "quiet"]
-"""waiting: announced, nothing recorded yet · live · stopped: held by SIGSTOP or a debugger · finished: exit code 0 ·
-failed: another exit code, or an exception · died: gone without an exit record · stale: silent, where a pid proves
-nothing (another host or container) · growing, quiet: a log of another tool, which shows no more than whether it
-grows."""
+"""waiting: announced, nothing recorded yet · live · stopped: held by SIGSTOP or a debugger · finished: exit code 0, or
+one that is not known · failed: another exit code, or an exception · died: gone without an exit record · stale: silent,
+where a pid proves nothing (another host or container) · growing, quiet: a log of another tool, which shows no more than
+whether it grows."""
 
 STALE_AFTER = 15.0
 """Seconds without a beat, of which one comes every second."""
@@ -44,7 +44,7 @@ def judge(
     if exited:
         if exit_code or (exception and exit_code is None):
             return Verdict("failed", f"it ended with {exception or f'exit code {exit_code}'}")
-        return Verdict("finished", "it recorded its exit")
+        return Verdict("finished", "it recorded its exit" + ("; exit code unknown" if exit_code is None else ""))
     silence = None if last_activity is None else max(0.0, now - last_activity)
     heard = "" if silence is None else f", last heard {_ago(silence)}"
     if info is None or not is_here(info):

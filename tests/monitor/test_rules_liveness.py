@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ntstop.diagnosis.finding import Finding
 from ntstop_probe import wire
 
 from .records import Script, descent, diagnose, hello, kinds, only, schema, weighty
@@ -155,6 +156,36 @@ def test_clean_exit_is_a_note_and_a_failed_one_is_critical() -> None:
     assert failed.evidence[-1].text == "exception: ValueError: x, in main (train.py:7)"
     assert failed.severity == "critical" and any("ValueError: x" in item.text for item in failed.evidence)
     assert only(diagnose(start().event("exit", code=3).records), "exited").severity == "critical"
+
+
+def ended(code: int | None, total: int | None) -> Finding:
+    script = Script().add(hello(total_steps=total)).steps(descent(400)[:50]).event("exit", code=code)
+    return only(diagnose(script.records), "exited")
+
+
+@pytest.mark.parametrize(("code", "status"), [(None, "exit code unknown"), (0, "exit code 0")])
+def test_an_end_before_the_last_step_is_told_with_the_numbers_and_not_as_the_end_of_training(
+    code: int | None, status: str
+) -> None:
+    """A Python process does not know its exit code: without these steps sys.exit(3) would look like a success."""
+    finding = ended(code, 300)
+    assert finding.severity == "info", "it may have been meant to stop there"
+    assert finding.symptom == f"the process ended after step 49 of 300, {status}"
+    assert finding.claim.hypothesis.startswith("It stopped before its last step")
+    assert finding.claim.confidence.startswith("medium") and "job's output" in finding.claim.fix
+
+
+def test_an_end_of_which_nothing_tells_how_many_steps_there_were_to_be_is_left_open() -> None:
+    finding = ended(None, None)
+    assert finding.symptom == "the process ended after step 49" and "job's output" in finding.claim.fix
+    assert "medium on why" in finding.claim.confidence
+
+
+@pytest.mark.parametrize(("code", "total"), [(None, 50), (None, 49), (0, 50), (0, None)])
+def test_an_end_after_the_last_step_is_that_of_training(code: int | None, total: int | None) -> None:
+    finding = ended(code, total)
+    assert (finding.symptom, finding.claim.fix) == ("the process ended after step 49", "Nothing to do.")
+    assert finding.claim.confidence.startswith("high")
 
 
 def test_interrupted_run_is_a_note() -> None:

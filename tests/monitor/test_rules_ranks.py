@@ -169,6 +169,14 @@ def test_clean_ends_of_all_ranks_are_one_note() -> None:
     assert kinds(engine) == ["exited"]
 
 
+def test_ranks_that_end_before_their_last_step_say_of_how_many() -> None:
+    script = Script().add(hello(total_steps=300)).steps(descent(40)).event("exit", code=None)
+    engine = together([of(rank, script.records) for rank in range(4)])
+    finding = only(engine, "exited")
+    assert finding.symptom == "4 processes ended, the last after step 39 of 300"
+    assert finding.claim.hypothesis.startswith("It stopped before its last step")
+
+
 def test_launcher_that_is_gone_has_not_died() -> None:
     command = ["python", "-m", "torch.distributed.run", "--standalone", "train.py"]
     known = hello()

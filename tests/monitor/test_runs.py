@@ -85,6 +85,7 @@ def test_an_exit_record_decides(code: int | None, state: str) -> None:
     entry = only()
     assert entry.state == state
     assert code is None or entry.processes[0].exit_code == code
+    assert ("exit code unknown" in entry.why) == (code is None)
 
 
 def test_an_exception_is_a_failure_and_is_named(job: subprocess.Popen[bytes]) -> None:

@@ -24,11 +24,13 @@ EXITED = kind(
     "liveness",
     "checkpoint/recovery",
     meaning="The process has ended and said so, with its exit code and the exception that ended it.",
-    detector="Its exit record, and the last exception before it.",
-    severity="critical with an exit code or an exception; info at a normal end or after ctrl-c.",
+    detector="Its exit record, the last exception before it, and the number of steps that the job was to make.",
+    severity="critical with an exit code or an exception; info at any other end or after ctrl-c.",
 )
 _LAUNCHER = re.compile(r"(^|/)(torchrun|accelerate|deepspeed|torch\.distributed\.(run|launch))$")
 """What starts the ranks of a run, as a word of its command line."""
+
+_WRITTEN = "high: the process itself wrote it. Only the code after the probe's exit hook is unseen."
 
 EXCEPTION_SHOWN = 160
 """Characters of an exception's first line in a symptom; the evidence has all of it."""
@@ -120,8 +122,8 @@ class EndRule(Rule):
             if finding.kind == "exited" and finding.severity == "info" and finding.writer != self.context.writer:
                 finding.evidence.append(Evidence(f"rank {self.context.rank}: exit record at step {at:,}", "exit", at))
                 count = len(finding.evidence)
-                finding.claim.symptom = f"{count} processes ended, the last after step {max(at, finding.last_step):,}"
-                finding.last_step = max(finding.last_step, at)
+                finding.last_step = last = max(finding.last_step, at)
+                finding.claim.symptom = f"{count} processes ended, the last after step {last:,}{self._of_more(last)}"
                 self.context.book.changed()
                 return True
         return False
@@ -130,35 +132,74 @@ class EndRule(Rule):
         self._said_goodbye = True
         code = event.data.get("code")
         failed = bool(code) or (code is None and self._exception is not None)
-        exception = self._exception.text if self._exception is not None else ""
-        interrupted = exception.startswith("KeyboardInterrupt")
-        status = "exit code unknown" if code is None else f"exit code {code}"
+        interrupted = self._exception is not None and self._exception.text.startswith("KeyboardInterrupt")
         at = self.context.last_x
         if not failed and self._one_for_all(at):
             return
         self.context.open(
             "exited",
-            Claim(
-                symptom=f"the process ended {self._when(at)}{_how(exception, code) if failed else ''}",
-                hypothesis=(
-                    "An exception ended it."
-                    if failed and exception and not interrupted
-                    else "It was interrupted."
-                    if interrupted
-                    else "It failed without a recorded exception."
-                    if failed
-                    else "Training came to its end."
-                ),
-                fix="Read the exception and the end of the job's output." if failed else "Nothing to do.",
-                confidence="high: the process itself wrote it. Only the code after the probe's exit hook is unseen.",
-                evidence=[Evidence(f"exit record at step {at:,}, {status}", "exit", at), *self._last_words()],
-            ),
+            self._failed_claim(at, code, interrupted=interrupted) if failed else self._ended_claim(at, code),
             severity="critical" if failed and not interrupted else "info",
             area=EXITED.area,
             failure_mode="pipeline" if failed and not interrupted else None,
             where="process",
             first_x=at,
         )
+
+    def _failed_claim(self, at: int, code: int | None, *, interrupted: bool) -> Claim:
+        exception = self._exception.text if self._exception is not None else ""
+        return Claim(
+            symptom=f"the process ended {self._when(at)}{_how(exception, code)}",
+            hypothesis=(
+                "It was interrupted."
+                if interrupted
+                else "An exception ended it."
+                if exception
+                else "It failed without a recorded exception."
+            ),
+            fix="Read the exception and the end of the job's output.",
+            confidence=_WRITTEN,
+            evidence=[Evidence(f"exit record at step {at:,}, {_status(code)}", "exit", at), *self._last_words()],
+        )
+
+    def _ended_claim(self, at: int, code: int | None) -> Claim:
+        """Without a failure on record: a Python process does not know its exit code, so the steps have to tell."""
+        more = self._of_more(at)
+        evidence = [Evidence(f"exit record at step {at:,}{more}, {_status(code)}", "exit", at), *self._last_words()]
+        if more:
+            return Claim(
+                symptom=f"the process ended {self._when(at)}{more}, {_status(code)}",
+                hypothesis="It stopped before its last step: by a rule of its own, a signal, or sys.exit().",
+                fix="Look at the end of the job's output; nothing to do where it was meant to stop there.",
+                confidence="medium that it ended early, by the steps it was to make; low on why: it did not say.",
+                evidence=evidence,
+            )
+        if code is None and self.context.total_steps is None:
+            return Claim(
+                symptom=f"the process ended {self._when(at)}",
+                hypothesis="It came to its end, or sys.exit() ended it: how many steps there were to be was not told.",
+                fix="Nothing to do where this was its last step; else look at the end of the job's output.",
+                confidence="high that it ended; medium on why: sys.exit() leaves no exception and no exit code.",
+                evidence=evidence,
+            )
+        return Claim(
+            symptom=f"the process ended {self._when(at)}",
+            hypothesis="Training came to its end.",
+            fix="Nothing to do.",
+            confidence=_WRITTEN,
+            evidence=evidence,
+        )
+
+    def _of_more(self, step: int) -> str:
+        """ " of 3,000" where `step` is not the last of those that the job was to make; a log may leave out its last."""
+        total = self.context.total_steps
+        if total is None or self.context.is_log or step + self.context.stride >= total:
+            return ""
+        return f" of {total:,}"
+
+
+def _status(code: int | None) -> str:
+    return "exit code unknown" if code is None else f"exit code {code}"
 
 
 def _how(exception: str, code: int | None = None) -> str:
