@@ -16,7 +16,7 @@ from ntstop.tui.widgets.holders import holders
 from ntstop.tui.widgets.layer_table import folded
 from ntstop.tui.widgets.ledger import ledger
 from ntstop.tui.widgets.lines import Entry, laid_out, wrapped
-from ntstop.tui.widgets.pane import draw_title, value
+from ntstop.tui.widgets.pane import Name, draw_title, value
 from ntstop.tui.widgets.slowest import slowest_steps
 from ntstop_probe.wire import Allocator, Hello, Manifest, Schema, Steps, pack
 
@@ -109,6 +109,16 @@ def test_a_note_loses_its_last_words_before_the_value_goes() -> None:
         [True, True, False, True],
         [True, False, False, True],
         [False, False, False, False],
+    ]
+
+
+def test_a_note_loses_its_last_words_before_a_name_is_cut_short() -> None:
+    told = [(("━━", Ink.LINE_0), (Name(name), Ink.TEXT), ("4.745", Ink.STRONG)) for name in ("loss", "val/loss")]
+    titles = [draw_title("loss", told, width, note="step 0, 600 steps").text() for width in (70, 58, 50)]
+    assert [[part in title for part in ("step 0", "600 steps", "val/loss")] for title in titles] == [
+        [True, True, True],
+        [True, False, True],
+        [True, False, False],
     ]
 
 

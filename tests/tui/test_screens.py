@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -12,12 +13,12 @@ from ntstop.text import cell_width, number
 from ntstop.tui.app import NtstopApp
 from ntstop.tui.widgets.finding_table import FindingTable
 from ntstop.tui.widgets.layer_curves import LayerCurvesPane
-from ntstop.tui.widgets.layer_table import LayerTable
+from ntstop.tui.widgets.layer_table import SHOWN, LayerTable, told_text
 from ntstop.tui.widgets.layers import LayersPane
 from ntstop.tui.widgets.phases import PhasesPane
 from ntstop.tui.widgets.slowest import SlowestPane
 from ntstop.tui.widgets.throughput import ThroughputPane
-from ntstop_probe.wire import Hello, Record, pack
+from ntstop_probe.wire import Hello, Layers, Record, pack
 from tests.tui import feed
 from tests.tui.opened import Screen, opened
 
@@ -180,6 +181,32 @@ async def test_enter_shows_all_curves_of_a_layer_and_arrows_go_to_the_next(recor
         await screen.pilot.press("escape")
         await screen.until(lambda: screen.shown.focused is screen.shown.query_one(LayerTable), "the table")
         await screen.shows("▸ blocks.1.attn.weight")
+
+
+async def test_what_was_measured_and_is_not_finite_is_told_as_that_and_what_was_not_measured_is_not() -> None:
+    names = ["embedding.weight", "head.weight"]
+    norms: dict[str, list[float | None]] = {
+        "grad_norm": [math.nan, 1.0],
+        "param_norm": [math.inf, 1.0],
+        "update_ratio": [None, math.nan],
+    }
+    columns = {field: column for field, values in norms.items() if (column := pack("f4", values)) is not None}
+    sample = Layers(schema=1, ordinal=99, step=None, t=29.7, columns=columns, interval=10)
+    async with opened([*feed.training(100, layer_names=names), sample], (200, 60)) as screen:
+        await screen.go("3")
+        table = screen.shown.query_one(LayerTable)
+        await screen.shows("newest sample, step 99")
+        told = [[told_text(row, field) for field in SHOWN] for row in table.rows]
+        assert told == [
+            ["nan/inf", "nan/inf", "nan/inf", "–", "–", "–"],
+            ["1.000", "1.000", "1.000", "nan/inf", "–", "–"],
+        ]
+        await screen.shows("grad nan/inf")
+        await screen.pilot.press("enter")
+        curves = screen.shown.query_one(LayerCurvesPane)
+        await screen.until(lambda: len(curves.cells) == 4, "a chart of each")
+        told = [[text for text, _ in cell.values[0]][:1] for cell in curves.cells]
+        assert told == [["nan/inf"], ["–"], ["nan/inf"], ["nan/inf"]]
 
 
 async def test_table_and_map_choose_the_same_layer(records: list[Record]) -> None:

@@ -17,7 +17,7 @@ from ..reading import Reading
 from ..workspace import Look
 from .chart import Chart
 from .grid import Cell, ChartGrid
-from .layer_table import LayerLine, layer_line, number_text, share_text
+from .layer_table import LayerLine, layer_line, told_text
 from .layers import HEALTHY
 from .pane import Pane, Value, dated
 
@@ -29,23 +29,22 @@ HEALTHY_BAND = Level(*HEALTHY, label="healthy gradient")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One chart of the large view: a field of the layers, its title, and what of a row stands there."""
+    """One chart of the large view: a field of the layers, and its title."""
 
     field: str
     title: str
-    column: str
     is_ratio: bool = False
     """Over decades, however the key of the axis stands."""
     is_share: bool = False
 
 
 LARGE = (
-    Measured("ratio", "gradient / weight", "ratio", is_ratio=True),
-    Measured("update_ratio", "update / weight", "update_ratio", is_ratio=True),
-    Measured("grad_norm", "gradient norm", "grad_norm"),
-    Measured("param_norm", "weight norm", "param_norm"),
-    Measured("grad_zero", "zero gradients", "zero", is_share=True),
-    Measured("unchanged", "unchanged weights", "unchanged", is_share=True),
+    Measured("ratio", "gradient / weight", is_ratio=True),
+    Measured("update_ratio", "update / weight", is_ratio=True),
+    Measured("grad_norm", "gradient norm"),
+    Measured("param_norm", "weight norm"),
+    Measured("grad_zero", "zero gradients", is_share=True),
+    Measured("unchanged", "unchanged weights", is_share=True),
 )
 """The most looked for first: a small terminal has room for two."""
 
@@ -100,9 +99,15 @@ def layer_cell(look: Look, told: Measured, columns: int, layers: Sequence[int], 
     spec = _chart(look, traces, log=log, levels=levels)
     if told.is_share:
         spec = replace(spec, y_range=(0.0, 100.0))
-    at = np.nan if row is None else getattr(row, told.column)
-    text = (share_text if told.is_share else number_text)(at)
-    return Cell(told.title, spec, [dated(look.layer_reading(told.field, at), text)], "%" if told.is_share else "")
+    read = look.layer_reading(told.field, np.nan if row is None else getattr(row, told.field))
+    return Cell(told.title, spec, [dated(read, *_told(row, told.field))], "%" if told.is_share else "")
+
+
+def _told(row: LayerLine | None, field: str) -> tuple[str, Ink]:
+    """What the title says of a field, and how."""
+    if row is None:
+        return "–", Ink.STRONG
+    return told_text(row, field), Ink.NONFINITE if field in row.nonfinite else Ink.STRONG
 
 
 def _percent(trace: Trace) -> Trace:
@@ -180,10 +185,7 @@ class LayerCurvesPane(Pane):
             note = NOTE
             inks = {trace.label: trace.ink for trace in self.spec.traces}
             for field, read in self.readings.items() if self.row else ():
-                is_broken = field == "ratio" and self.row is not None and self.row.nonfinite
                 if (label := FIELDS[field]) in inks:
-                    at = np.nan if read.y is None else read.y
-                    text, ink = ("nan/inf", Ink.NONFINITE) if is_broken else (number_text(at), Ink.STRONG)
-                    told.append(dated(read, text, ink, before=((label, inks[label]),)))
+                    told.append(dated(read, *_told(self.row, field), before=((label, inks[label]),)))
         self.called = dotted(self.label, 26) or self.NAME
         self.head(told, note)

@@ -21,6 +21,10 @@ from .layers import HEALTHY, began_near_zero, why_no_layers
 from .table import TablePane
 
 FIELDS = ("grad_norm", "param_norm", "update_ratio", "grad_zero", "unchanged")
+NORMS, SHARES = FIELDS[:2], FIELDS[3:]
+"""The two that make the ratio; shares of elements."""
+SHOWN = (*NORMS, "ratio", *FIELDS[2:])
+"""What the columns tell, behind name and size."""
 FOLDS = ("layers", "modules", "parts")
 """What one row is: a parameter; all parameters of a module; all modules with one beginning, to the second dot."""
 
@@ -29,7 +33,7 @@ FOLDS = ("layers", "modules", "parts")
 class LayerLine:
     """One row. Norms of several layers are the root of the sum of squares, shares and update ratios their mean.
 
-    NaN: not measured.
+    NaN: not measured, or not finite; see `nonfinite`.
     """
 
     name: str
@@ -38,9 +42,10 @@ class LayerLine:
     param_norm: float
     ratio: float
     update_ratio: float
-    zero: float
+    grad_zero: float
     unchanged: float
-    nonfinite: bool
+    nonfinite: frozenset[str]
+    """Which of these were measured and are NaN or Inf, in one of the layers at least."""
     frozen: bool
     numel: int
     is_quiet: bool = False
@@ -63,7 +68,8 @@ class _Columns:
 
     fields: dict[str, NDArray[np.float32]]
     quiet: NDArray[np.bool_]
-    bad: NDArray[np.bool_]
+    bad: dict[str, NDArray[np.bool_]]
+    """Where a field is NaN or Inf; of fields that are so in any layer."""
     frozen: Sequence[bool]
     numel: Sequence[int]
 
@@ -83,14 +89,15 @@ def _columns(look: Look) -> _Columns:
     process = look.process
     names, schema = process.layer_names, process.schema
     fields: dict[str, NDArray[np.float32]] = {}
-    bad = np.zeros(len(names), bool)
+    bad: dict[str, NDArray[np.bool_]] = {}
     for field in FIELDS:
         matrix = process.layers.get(field)
         if matrix is None or matrix.layers != len(names):
             fields[field] = np.full(len(names), np.nan, np.float32)
             continue
         fields[field], nonfinite = look.layers_at(field)
-        bad |= nonfinite
+        if nonfinite.any():
+            bad[field] = nonfinite
     frozen = schema.frozen if schema is not None and len(schema.frozen) == len(names) else [False] * len(names)
     numel = schema.numel if schema is not None and len(schema.numel) == len(names) else [0] * len(names)
     return _Columns(fields, began_near_zero(process), bad, frozen, numel)
@@ -98,6 +105,9 @@ def _columns(look: Look) -> _Columns:
 
 def _line(label: str, layers: Sequence[int], columns: _Columns) -> LayerLine:
     fields = columns.fields
+    broken = {field for field, bad in columns.bad.items() if any(bad[index] for index in layers)}
+    if not broken.isdisjoint(NORMS):
+        broken.add("ratio")
     gradient, parameter = _norm(fields["grad_norm"], layers), _norm(fields["param_norm"], layers)
     return LayerLine(
         name=label,
@@ -106,9 +116,9 @@ def _line(label: str, layers: Sequence[int], columns: _Columns) -> LayerLine:
         param_norm=parameter,
         ratio=gradient / parameter if parameter > 0 else np.nan,
         update_ratio=_mean(fields["update_ratio"], layers),
-        zero=_mean(fields["grad_zero"], layers),
+        grad_zero=_mean(fields["grad_zero"], layers),
         unchanged=_mean(fields["unchanged"], layers),
-        nonfinite=any(columns.bad[index] for index in layers),
+        nonfinite=frozenset(broken),
         frozen=all(columns.frozen[index] for index in layers),
         numel=sum(columns.numel[index] for index in layers),
         is_quiet=all(columns.quiet[index] for index in layers),
@@ -216,9 +226,7 @@ class LayerTable(TablePane[LayerLine]):
     def cells(self, row: LayerLine) -> Sequence[Cell]:
         """Name, size, norms, ratios, shares."""
         low, high = HEALTHY
-        if row.nonfinite:
-            judged = Ink.NONFINITE
-        elif np.isnan(row.ratio):
+        if np.isnan(row.ratio):
             judged = Ink.DIM
         elif row.ratio == 0:
             judged = Ink.DIM if row.frozen else Ink.WARNING
@@ -226,18 +234,19 @@ class LayerTable(TablePane[LayerLine]):
             judged = Ink.DIM
         else:
             judged = Ink.HEAT_LOW_2 if row.ratio < low / 10 else Ink.HEAT_HIGH_2 if row.ratio > high * 10 else Ink.TEXT
+        inks = {
+            "ratio": judged,
+            "update_ratio": Ink.DIM if self.update_words else Ink.TEXT,
+            "grad_zero": Ink.WARNING if row.grad_zero >= 0.99 else Ink.TEXT,
+            "unchanged": Ink.WARNING if row.unchanged >= 0.99 and not row.frozen else Ink.TEXT,
+        }
         return (
             Cell(row.name, Ink.DIM if row.frozen else Ink.TEXT),
             Cell(_numel(row.numel), Ink.DIM),
-            Cell(
-                "nan/inf" if row.nonfinite else number_text(row.grad_norm, row.frozen),
-                Ink.NONFINITE if row.nonfinite else Ink.TEXT,
+            *(
+                Cell(told_text(row, field), Ink.NONFINITE if field in row.nonfinite else inks.get(field, Ink.TEXT))
+                for field in SHOWN
             ),
-            Cell(number_text(row.param_norm)),
-            Cell(number_text(row.ratio, row.frozen), judged),
-            Cell(number_text(row.update_ratio, row.frozen), Ink.DIM if self.update_words else Ink.TEXT),
-            Cell(share_text(row.zero), Ink.WARNING if row.zero >= 0.99 else Ink.TEXT),
-            Cell(share_text(row.unchanged), Ink.WARNING if row.unchanged >= 0.99 and not row.frozen else Ink.TEXT),
         )
 
     def identity(self, row: LayerLine) -> Hashable:
@@ -246,24 +255,22 @@ class LayerTable(TablePane[LayerLine]):
 
     def sort_key(self, row: LayerLine, column: int) -> Any:
         """By what stands in the column; what is not finite is the largest."""
-        keys: tuple[Any, ...] = (
-            row.name, row.numel, row.grad_norm, row.param_norm, row.ratio, row.update_ratio, row.zero, row.unchanged,
-        )  # fmt: skip
-        if row.nonfinite and column in (2, 4):
-            return np.inf
-        key = keys[column]
-        return None if isinstance(key, float) and np.isnan(key) else key
+        if column < 2:
+            return (row.name, row.numel)[column]
+        field = SHOWN[column - 2]
+        key = np.inf if field in row.nonfinite else getattr(row, field)
+        return None if np.isnan(key) else key
 
 
-def number_text(at: float, frozen: bool = False) -> str:
-    """A norm or a ratio; why it is missing, where that is known."""
-    return "frozen" if frozen and np.isnan(at) else "–" if np.isnan(at) else number(at)
+def told_text(row: LayerLine, field: str) -> str:
+    """A norm, a ratio or a share; why there is no number, where that is known."""
+    if field in row.nonfinite:
+        return "nan/inf"
+    at: float = getattr(row, field)
+    if np.isnan(at):
+        return "frozen" if row.frozen and field in ("grad_norm", "ratio", "update_ratio") else "–"
+    return percent(at) if field in SHARES else number(at)
 
 
 def _numel(elements: int) -> str:
     return "–" if not elements else count(elements) if elements < 10_000 else number(elements)
-
-
-def share_text(at: float) -> str:
-    """A share of elements, in per cent."""
-    return "–" if np.isnan(at) else percent(at)

@@ -66,7 +66,7 @@ def fitting_values(values: Sequence[Value], room: int, least: int = 1) -> list[V
     out, down to `least` of them."""
     if value_cells(values) <= room:
         return list(values)
-    kept = short = [one.short if isinstance(one, Dated) else one for one in values]
+    kept = short = _without_steps(values)
     keys = max(keys_among(values), least)
     tried = [(many, SHORT) for many in range(len(short), keys, -1)]
     for many, shortest in [*tried, (keys, SHORT), *((many, SHORTEST) for many in range(keys, least - 1, -1))]:
@@ -74,6 +74,10 @@ def fitting_values(values: Sequence[Value], room: int, least: int = 1) -> list[V
         if value_cells(kept) <= room:
             break
     return kept
+
+
+def _without_steps(values: Sequence[Value]) -> list[Value]:
+    return [one.short if isinstance(one, Dated) else one for one in values]
 
 
 def keys_among(values: Sequence[Value]) -> int:
@@ -133,7 +137,8 @@ def draw_title(
 
     Where there is no room, `aside`, which stands behind the note, goes before all else; then the steps behind values,
     then the last values, then the note, what stands last in it first, then the first value. Values with a `Name` are
-    the key to the chart: their names are cut, and the note goes, before one of them does.
+    the key to the chart: their names are cut, and the note goes, before one of them does; but of the note all that
+    stands behind the first goes before a name is cut below `SHORT`.
     """
     line, mark = ("-", ">") if ascii_only else ("─", "▸")
     picture = Picture.blank(width, 1)
@@ -174,10 +179,14 @@ def _said(note: str) -> int:
 def _note_beside(values: Sequence[Value], note: str, room: int) -> str:
     """As much of the note as leaves room for the key to the chart, else for the first value."""
     keys = keys_among(values)
+    first = _without_steps(values)[: max(keys, 1)]
     parts = note.split(", ")
     shorter = [", ".join(parts[:end]) for end in range(len(parts), 0, -1)]
-    for one in [*shorter, ""] if keys else shorter:
-        if value_cells(fitting_values(values, room - _said(one), max(keys, 1))) + _said(one) <= room:
+    # What stands behind in the note goes before a name can hardly be read.
+    tried = [(one, SHORT) for one in shorter] + [(one, SHORTEST) for one in ([*shorter, ""] if keys else shorter)]
+    for one, shortest in tried:
+        left = room - _said(one)
+        if value_cells(_with_names_cut(first, left, shortest)) <= left:
             return one
     return shorter[-1]
 

@@ -47,7 +47,7 @@ class TableRows(PictureWidget):
             ascii_only=is_ascii(self.app),
         )
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Other rows are to be seen than before, and the title says so."""
         self.pane.say_title()
 
