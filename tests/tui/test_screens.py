@@ -221,6 +221,14 @@ async def test_table_and_map_choose_the_same_layer(records: list[Record]) -> Non
         assert table.chosen.layers[0] in heat.heat.layers_at(heat.heat.row)
 
 
+async def test_the_step_time_says_where_it_is_a_mean_and_not_that_of_the_cursor(records: list[Record]) -> None:
+    async with opened(records) as screen:
+        await screen.go("4")
+        await screen.shows(" ms mean ─")
+        screen.app.workspace.view.show(700)
+        await screen.until(lambda: " ms mean" not in screen.text, "the time of one step")
+
+
 async def test_enter_on_a_slow_step_puts_the_cursor_there_on_every_screen(records: list[Record]) -> None:
     async with opened(records, (120, 40)) as screen:
         await screen.go("4")

@@ -38,13 +38,13 @@ class Name(str):
 
 
 class Dated(tuple[tuple[str, Ink], ...]):
-    """A value with its own step behind it, where that is not the step it is told at."""
+    """A value with its own step behind it, where that is not the step it is told at, or with what it is the mean of."""
 
     short: Value
-    """Without that step, and dim instead: where there is no room for it."""
+    """Without that, and dim instead where it is of another step: where there is no room for it."""
 
     def __new__(cls, pieces: Value, short: Value) -> Dated:
-        """`pieces` with the step, and `short` without."""
+        """`pieces` with what stands behind, and `short` without."""
         made = super().__new__(cls, pieces)
         made.short = short
         return made

@@ -18,7 +18,7 @@ from ..reading import Reading
 from ..view import StepView
 from ..workspace import Look
 from .chart import Chart
-from .pane import Pane, Value, dated
+from .pane import Dated, Pane, Value, dated
 from .phasebar import PhaseBar
 
 STEP_TIME = "step_time"
@@ -126,8 +126,8 @@ class PhasesPane(Pane):
     HELP = (
         "What a step waits for. data: the loader; fwd: from the batch to the loss; bwd: backward; opt: the optimizer; "
         "other: the rest of the loop. Shares are of all steps in view, or of the step at the cursor; below, the step "
-        "time. queue: batches that the loader's workers have ready, of those that they make ahead; at 0 the step waits "
-        "for them."
+        "time. The title tells the mean of the newest 64 steps, or that of the step at the cursor. queue: batches that "
+        "the loader's workers have ready, of those that they make ahead; at 0 the step waits for them."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -135,6 +135,8 @@ class PhasesPane(Pane):
         self.bar, self.chart = PhaseBar(), Chart(classes="step-time")
         self.stack, self.spec, self.unit = StackSpec(), ChartSpec(), ""
         self.at = Reading()
+        self.is_mean = False
+        """It is the mean of the newest steps, not that of the cursor's."""
         self.clocks: dict[str, str] = {}
         self.whose: list[str] = []
         self.is_bare = False
@@ -164,7 +166,8 @@ class PhasesPane(Pane):
             self.spec, self.unit = time_spec(look, self.chart.dot_columns or 2)
         self.clocks, self.whose = dict(process.clocks), look.whose
         self.queue = _queue(look)
-        if view.cursor is not None:
+        self.is_mean = view.cursor is None
+        if not self.is_mean:
             self.at = look.reading(STEP_TIME)
         else:
             self.at = Reading(1.0 / process.rate) if process.rate else Reading()
@@ -175,6 +178,8 @@ class PhasesPane(Pane):
         if self.chart.display:
             self.chart.show(self.spec)
         values: list[Value] = [] if self.at.y is None else [dated(self.at, duration(self.at.y, 7))]
+        if values and self.is_mean:
+            values = [Dated((*values[0], ("mean", Ink.DIM)), values[0])]
         values += self.queue
         unit = [f"{self.unit} a step"] if self.unit else []
         words = (
