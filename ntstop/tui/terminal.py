@@ -56,6 +56,11 @@ class Driver(LinuxDriver):
     attend: Callable[[], None] | None = None
     """Called in the thread that reads the keys, for each of them, before anything else is done about it."""
 
+    def start_application_mode(self) -> None:
+        """Take the terminal in hand, ready from before on to give it back."""
+        _heed_signals(self._app)
+        super().start_application_mode()
+
     def process_message(self, message: Message) -> None:
         """Pass on what was read."""
         if self.attend is not None and isinstance(message, events.InputEvent):
@@ -172,9 +177,13 @@ def has_few_colours(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def guard(app: App[Any]) -> None:
-    """Make SIGTERM and SIGHUP leave the screen as it was, and end when the terminal is gone. Call once mounted."""
-    if app.is_headless:
-        return
+    """End when the terminal is gone. Call once mounted."""
+    if not app.is_headless:
+        app.set_interval(1.0, lambda: _check_terminal(app))
+
+
+def _heed_signals(app: App[Any]) -> None:
+    """Make SIGTERM and SIGHUP leave the screen as it was, however soon they come. The loop runs already."""
     loop = asyncio.get_running_loop()
 
     def leave(number: int, _frame: object) -> None:
@@ -184,7 +193,6 @@ def guard(app: App[Any]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
-    app.set_interval(1.0, lambda: _check_terminal(app))
 
 
 def attend(app: App[Any], call: Callable[[], None]) -> None:

@@ -194,6 +194,36 @@ def test_a_terminal_that_takes_no_more_does_not_keep_the_viewer_from_ending(job:
     assert job.is_going_on()
 
 
+@pytest.mark.parametrize("written", ["\x1b[?1049h", "\x1b[?2026$p"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_the_moment_in_which_the_terminal_is_taken_gives_it_back(
+    job: Job, number: signal.Signals, written: str
+) -> None:
+    pid, master = started(job, [NTSTOP, "job"])
+    before = termios.tcgetattr(master)[3] & termios.ICANON
+    seen = read_until(master, written)
+    os.kill(pid, number)
+
+    def ended() -> list[int]:
+        nonlocal seen
+        while select.select([master], [], [], 0)[0]:
+            try:
+                seen += os.read(master, 65536)
+            except OSError:  # nobody is at the other end any more
+                break
+        return status_of(pid)
+
+    try:
+        assert wait_until(ended, 30, what="the viewer has ended") == [128 + number]
+        assert b"\x1b[?1049l" in seen and b"Traceback" not in seen
+        assert before and termios.tcgetattr(master)[3] & termios.ICANON
+    finally:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(master)
+
+
 def started(job: Job, command: list[str]) -> tuple[int, int]:
     """The command in a terminal of 120×40: its pid, and the terminal's other end."""
     pid, master = pty.fork()
@@ -203,14 +233,15 @@ def started(job: Job, command: list[str]) -> tuple[int, int]:
     return pid, master
 
 
-def read_until(master: int, text: str) -> None:
-    """Read what is drawn up to this, and no further."""
+def read_until(master: int, text: str) -> bytes:
+    """What is drawn up to this, and hardly further."""
     seen = b""
     end = time.monotonic() + 60
     while text.encode() not in seen:
         assert time.monotonic() < end, seen[-500:]
         if select.select([master], [], [], 0.2)[0]:
             seen += os.read(master, 65536)
+    return seen
 
 
 def status_of(pid: int) -> list[int]:

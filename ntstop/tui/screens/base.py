@@ -113,6 +113,8 @@ class RunScreen(Screen[None]):
 
         Where nothing has changed around it, all styles are what they were: textual need not find that out.
         """
+        if not self._is_there:
+            return
         self.query_one(Hints).redraw()
         seen, self._seen = self._seen, self.app.size
         if seen == self._seen:
@@ -120,6 +122,11 @@ class RunScreen(Screen[None]):
             self.redraw()
         else:
             self._fit(*self.app.size)
+
+    @property
+    def _is_there(self) -> bool:
+        """Whether its widgets are: not yet, or no more, where somebody leaves in the moment in which it comes."""
+        return self.is_mounted and self.app.is_running and bool(self.children)
 
     def restyle(self) -> None:
         """Another theme was chosen: the styles are found anew when this comes on top."""
@@ -140,8 +147,7 @@ class RunScreen(Screen[None]):
 
         `at_leisure`: nobody has pressed a key that is to be seen.
         """
-        if not (self.is_mounted and self.app.is_running):
-            # The widgets are not there yet, or are being taken away.
+        if not self._is_there:
             return
         workspace = self.workspace
         gathered: list[Pane] = []
