@@ -106,7 +106,7 @@ class InputRule(Rule):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._input = ShareWatch(context.value(SHARE), lambda pace: pace.share("data"))
+        self._input = ShareWatch(context.value(SHARE), _waited)
         self._copies = ShareWatch(context.value(TRANSFER), _copied)
         self._findings: dict[str, Finding] = {}
         self._host: wire.Host | None = None
@@ -340,6 +340,11 @@ class InputRule(Rule):
 def _essence(turns: Turns | None, workers: int | None) -> tuple[int, tuple[int, ...], bool] | None:
     """What makes late turns other ones."""
     return None if turns is None else (turns.period, turns.late, by_itself(turns, workers))
+
+
+def _waited(pace: Pace) -> float:
+    """Of the step that it waits for the loader."""
+    return pace.share("data")
 
 
 def _copied(pace: Pace) -> float:
