@@ -59,7 +59,7 @@ class Driver(LinuxDriver):
     def start_application_mode(self) -> None:
         """Take the terminal in hand, ready from before on to give it back."""
         _heed_signals(self._app)
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def process_message(self, message: Message) -> None:
         """Pass on what was read."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from types import ModuleType
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -19,12 +20,14 @@ from ntstop.tui.app import BEGIN, NtstopApp
 from ntstop.tui.raster.heat import heat_box, plot_heat
 from ntstop.tui.raster.ink import Ink
 from ntstop.tui.raster.spec import Glyphs, Span
+from ntstop.tui.screens.ranks import RanksScreen
 from ntstop.tui.view import StepView
 from ntstop.tui.widgets import rank_map as rank_map_module
 from ntstop.tui.widgets import ranks as ranks_module
+from ntstop.tui.widgets.rank_choice import BATCH, MOST_RANKS, RankChoice, chosen_of
 from ntstop.tui.widgets.rank_map import RankMapPane, rank_curves, rank_spec
 from ntstop.tui.widgets.ranks import CROWD, RanksPane, rank_lines
-from ntstop.tui.workspace import Workspace
+from ntstop.tui.workspace import Shown, Workspace
 from tests.monitor.records import Script, descent, hello
 from tests.tui.feed import FedSource
 from tests.tui.opened import Screen
@@ -89,6 +92,40 @@ def test_a_rank_that_is_half_slower_has_a_shade_of_its_own_and_a_span_is_set_off
     grounds = np.flatnonzero(picture.ground[row] == Ink.SPAN_WARNING)
     assert len(grounds) and "═" in lines[row]
     assert "=" in plot_heat(replace(drawn, glyphs=Glyphs.ASCII)).text()
+
+
+def slow_at_first(slow: Sequence[int], ranks: int) -> RunState:
+    """Some of so many ranks take 2.5 times as long in the first half of 200 steps."""
+    return state_of(*((0.25 if rank in slow else 0.1, 0.1) for rank in range(ranks)))
+
+
+def test_a_rank_that_was_slow_for_long_has_a_row_while_that_is_in_view() -> None:
+    state = slow_at_first([37, 111], 150)
+    choice, view = RankChoice(), StepView(0.0, 199.0)
+    for now in range(150 // BATCH + 2):
+        choice.look(state.ranks, (), float(now), lambda some: rank_spec(some, view, 16))
+    assert choice.is_complete and {37, 111} <= set(choice.chosen)
+    assert len(choice.chosen) <= MOST_RANKS and choice.chosen == sorted(choice.chosen, key=lambda rank: rank or 0)
+    drawn = replace(rank_spec({rank: state.ranks[rank] for rank in choice.chosen}, view, 60), width=80, height=80)
+    assert "▇" in next(line for line in plot_heat(drawn).text().splitlines() if line.startswith("37 "))
+
+
+def test_a_deep_zoom_begins_with_the_step_before_its_first() -> None:
+    view = StepView(0.0, 199.0)
+    view.span, view.end = 10.0, 60.5
+    spec = rank_spec(state_of((0.1, 0.1), (0.1, 0.2)).ranks, view, 60)
+    assert spec.x is not None and spec.values is not None and view.window == (50.5, 60.5)
+    assert spec.x[0] == 50.5 and np.isfinite(spec.values[:, 0]).all() and spec.x[-1] <= 60.0
+
+
+def test_ranks_between_are_at_all_places_of_their_hosts_and_those_of_findings_are_among_them() -> None:
+    names = list(range(384))
+    chosen = chosen_of(names, {})
+    assert (
+        len({rank % 8 for rank in chosen[17:] if rank is not None}) > 4 and 383 in chosen and len(chosen) <= MOST_RANKS
+    )
+    assert {41, 203} <= set(chosen_of(names, {}, {41, 203, 999}))
+    assert chosen_of(names[:MOST_RANKS], {}) == names[:MOST_RANKS]
 
 
 @contextlib.asynccontextmanager
@@ -157,8 +194,10 @@ async def test_of_a_crowd_a_key_makes_no_lines_and_no_map_and_both_have_it_soon(
         monkeypatch.setattr(Workspace, "version", property(lambda _: next(news)))
         assert all(steps in screen.shown.due() for _ in screen.shown.TURNS)
         monkeypatch.undo()
-        await screen.until(lambda: not steps.owes, "a map of the steps in view")
-        assert steps.spec.x_range == window and steps.spec.x[0] >= window[0]
+        await screen.until(
+            lambda: steps.spec.x is not None and steps.spec.x[0] >= window[0], "a map of what is in view"
+        )
+        assert steps.spec.x_range == window
         await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines at the cursor")
         await screen.pilot.press("space", "left")
         await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines, paused too")
@@ -170,6 +209,30 @@ async def test_what_a_key_left_to_be_drawn_of_a_crowd_does_not_wait_for_the_next
         table, steps = screen.shown.query_one(RanksPane), screen.shown.query_one(RankMapPane)
         await screen.until(lambda: len(table.found) == CROWD, "all ranks")
         await screen.pilot.press("y", "left", "+")
-        await screen.until(lambda: not steps.owes and table.cursor == screen.shown.view.cursor, "both drawn")
         window = screen.shown.view.window
-        assert steps.spec.x is not None and steps.spec.x[0] >= window[0] and steps.spec.x_range == window
+        await screen.until(lambda: table.cursor == screen.shown.view.cursor, "the lines at the cursor")
+        await screen.until(
+            lambda: steps.spec.x is not None and steps.spec.x[0] >= window[0], "a map of what is in view"
+        )
+        assert steps.spec.x_range == window
+
+
+async def test_of_another_run_nothing_of_the_one_before_is_shown() -> None:
+    with Session(FedSource(Script(step_time=0.1).add(hello(rank=0)).steps(descent(10)).records)) as other:
+        assert other.wait_for_end(30)
+        async with shown(CROWD, (120, 40)) as screen:
+            table, steps = screen.shown.query_one(RanksPane), screen.shown.query_one(RankMapPane)
+            await screen.until(lambda: len(table.found) == CROWD and steps.spec.values is not None, "a crowd")
+            screen.shown.workspace.runs[:] = [Shown(other)]
+            screen.shown.redraw()
+            assert len(table.found) == 1 and steps.curves is not None
+
+
+def test_a_run_of_many_ranks_of_which_one_is_read_yet_has_a_screen_of_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Script().add(msgspec.structs.replace(hello(rank=0), world=1024)).steps(descent(10))
+    with Session(FedSource(run.records)) as session:
+        assert session.wait_for_end(30)
+        workspace = Workspace([Shown(session)])
+        assert RanksScreen.hidden_why(workspace) == "the run has one rank"
+        monkeypatch.setattr(Session, "is_read", False)
+        assert not RanksScreen.hidden_why(workspace)

@@ -123,7 +123,6 @@ def test_zero_points_say_so() -> None:
     text = plot(ChartSpec(width=40, height=8)).text()
     assert "no data yet" in text
     assert "no data yet" in plot(ChartSpec(traces=(Trace(f(), f()),), width=40, height=8)).text()
-    assert "no data yet" in plot(ChartSpec(traces=(Trace(f(1), f(NAN)),), width=40, height=8)).text()
 
 
 def test_on_a_log_axis_what_is_not_positive_is_left_out_and_the_legend_says_how_many() -> None:
@@ -361,3 +360,13 @@ def test_any_floats_in_any_size_give_a_picture_of_that_size(
     assert len(picture.text().split("\n")) == max(height, 1)
     if glyphs is Glyphs.ASCII:
         assert picture.text().isascii()
+
+
+def test_an_empty_plot_says_whether_nothing_was_measured_or_nothing_of_it_is_finite() -> None:
+    def said(*values: float) -> str:
+        trace = Trace(f(*np.linspace(0.0, 1.0, len(values))), f(*values))
+        return plot(bare(trace, width=40, height=6, empty="no loss measured yet")).text()
+
+    assert "no loss measured yet" in said() and "no loss measured yet" not in said(1.0, 2.0)
+    broken = said(NAN, INF, NAN)
+    assert "nothing finite in view" in broken and "no loss measured yet" not in broken and "✕" in broken

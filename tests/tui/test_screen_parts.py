@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,15 @@ def test_only_the_rows_in_view_are_made() -> None:
     picture = draw_table(COLUMNS, 100_000, cells, 40, 6, top=5_000, chosen=5_001)
     assert asked == [5_000, 5_001, 5_002, 5_003, 5_004]
     assert picture.text().splitlines()[2].startswith("▸ row 5001")
+
+
+@pytest.mark.parametrize("falling", [True, False])
+def test_the_column_that_is_sorted_by_has_its_arrow_however_narrow_it_is(falling: bool) -> None:
+    columns = (Column("× peers", 7), Column("step time", 9), Column("data", 5))
+    for place, heading in enumerate(("× peer", "step tim", "data")):
+        cells = [Cell("1.00")] * len(columns)
+        picture = draw_table(columns, 1, lambda _, cells=cells: cells, 40, 2, sorted_by=place, falling=falling)  # type: ignore[misc]
+        assert heading + ("▾" if falling else "▴") in picture.text().splitlines()[0]
 
 
 @given(st.text(max_size=60), st.integers(1, 40))

@@ -35,7 +35,8 @@ def plot(spec: ChartSpec) -> Picture:
     curves = [_Curve.of(trace, x, spec.log) for trace in spec.traces]
     y = _y_scale(spec, curves, box.height)
     if y is None:
-        _say(picture, box, spec.empty)
+        is_broken = any(curve.columns.bad_count for curve in curves)
+        _say(picture, box, "nothing finite in view" if is_broken else spec.empty)
     else:
         draw_y_axis(picture, box, y, spec, _most_ticks(box.height))
         _draw_levels(picture, box, y, spec)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...text import cell_width, dotted, fit
+from ...text import cell_width, clip, dotted, fit
 from .ink import Ink
 from .picture import Picture
 
@@ -83,11 +83,11 @@ def draw_table(
         widths = _widths(columns, kept, width)
         arrow = ("v" if falling else "^") if ascii_only else ("▾" if falling else "▴")
         headings = [
-            Cell(
-                columns[index].title + (arrow if index == sorted_by else ""),
-                Ink.STRONG if index == sorted_by else Ink.DIM,
-            )
-            for index in kept
+            # The arrow rather than the last letters.
+            Cell(clip(columns[index].title, wide - 1, ellipsis="") + arrow, Ink.STRONG)
+            if index == sorted_by
+            else Cell(columns[index].title, Ink.DIM)
+            for index, wide in zip(kept, widths, strict=True)
         ]
         _draw_row(picture, 0, [columns[index] for index in kept], widths, headings)
         for row in range(1, min(height, count - top + 1)):

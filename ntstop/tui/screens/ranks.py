@@ -26,8 +26,13 @@ class RanksScreen(RunScreen):
     @classmethod
     def hidden_why(cls, workspace: Workspace) -> str:
         """One rank has no peers."""
-        with workspace.session.lock:
-            return "" if len(workspace.session.state.ranks) > 1 else "the run has one rank"
+        session = workspace.session
+        with session.lock:
+            ranks = session.state.ranks
+            # The first that is read tells how many are to come.
+            told = (process.hello.world or 1 for process in ranks.values() if process.hello is not None)
+            count = max(len(ranks), 1 if session.is_read else max(told, default=1))
+        return "" if count > 1 else "the run has one rank"
 
     def body(self) -> ComposeResult:
         """The table above the map."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from textual.app import ComposeResult
 
 from ...curves.smooth import smoothed
-from ...run.process import ProcessState
+from ...session import Session
 from ...text import duration
 from ..raster.heat import HeatSpec
 from ..raster.ink import line
@@ -24,6 +25,7 @@ from .chart import Chart
 from .heatmap import HeatMap
 from .pane import Pane, Value, dated
 from .phases import STEP_TIME
+from .rank_choice import MOST_RANKS, RankChoice, Ranks
 
 BAND = (0.8, 1.25)
 """Step time over the median of the ranks that is drawn neutral: jitter of a healthy run."""
@@ -35,29 +37,15 @@ MOST = 2.0
 """Times the usual step time of the slowest, where the axis ends."""
 LABELS = 9
 """Cells for the names of the curves."""
-MOST_RANKS = 64
-"""Rows that are looked at; of more ranks, evenly spread ones and the slowest."""
 MOST_COLUMNS = 100
-RECENT = 32
-"""Newest steps by which the slowest ranks are found."""
-FRESH_SECONDS = 0.8
+FRESH_SECONDS = 1.9
 """How long a map of many ranks stands while the same steps are shown."""
-CHOSEN_SECONDS = 5.0
-"""How long it is of the same ranks: rows that change places are hard to read, and means of a thousand take 10 ms."""
-
-
-def chosen_ranks(ranks: dict[int | None, ProcessState]) -> list[int | None]:
-    """Ranks for the map: all, or evenly spread ones with those of the longest mean step among them."""
-    names = list(ranks)
-    if len(names) <= MOST_RANKS:
-        return names
-    slow = sorted(names, key=lambda rank: -sum(ranks[rank].recent(STEP_TIME, RECENT)))[: MOST_RANKS // 4]
-    spread = names[:: max(len(names) // (MOST_RANKS - len(slow)), 1)]
-    return sorted({*slow, *spread}, key=names.index)
+COARSE = 16
+"""Columns in which a rank is looked at to find whether it was slow."""
 
 
 def rank_curves(
-    ranks: dict[int | None, ProcessState],
+    ranks: Ranks,
     view: StepView,
     columns: int,
     glyphs: Glyphs = Glyphs.BRAILLE,
@@ -108,7 +96,7 @@ def _name(rank: int | None) -> str:
 
 
 def rank_spec(
-    ranks: dict[int | None, ProcessState],
+    ranks: Ranks,
     view: StepView,
     columns: int,
     markers: Sequence[Marker] = (),
@@ -118,22 +106,23 @@ def rank_spec(
     left, right = view.window
     columns = max(min(columns, MOST_COLUMNS), 1)
     edges = np.linspace(left, right, columns + 1)
-    chosen = chosen_ranks(ranks)
-    values = np.full((len(chosen), columns), np.nan)
-    for row, rank in enumerate(chosen):
-        series = ranks[rank].series.get(STEP_TIME)
+    values = np.full((len(ranks), columns), np.nan)
+    for row, process in enumerate(ranks.values()):
+        series = process.series.get(STEP_TIME)
         if series is None:
             continue
-        buckets = series.window(*view.query, columns)
-        place = np.clip(np.searchsorted(edges, buckets.x, side="right") - 1, 0, columns - 1)
-        values[row, place] = buckets.mean
+        # The one before the range holds until the first in it.
+        buckets = series.window(*view.query, columns, edges=True)
+        place = np.searchsorted(edges, buckets.x, side="right") - 1
+        inside = buckets.x <= right
+        values[row, np.clip(place[inside], 0, columns - 1)] = buckets.mean[inside]
     there = np.isfinite(values).any(axis=0)
     values, x = values[:, there], edges[:-1][there]
     if values.size:
         with np.errstate(divide="ignore", invalid="ignore"):
             values = values / np.nanmedian(values, axis=0)
     return HeatSpec(
-        names=tuple("–" if rank is None else str(rank) for rank in chosen),
+        names=tuple("–" if rank is None else str(rank) for rank in ranks),
         x=x,
         values=values,
         nonfinite=np.zeros(values.shape, bool),
@@ -154,7 +143,8 @@ class RankMapPane(Pane):
     NAME = "step time by rank"
     HELP = (
         "Each rank's step time over the steps. Of a few ranks the curves; of many a row each, beside the median of "
-        "all: from 0.8 to 1.25 times that is neutral, and each shade beyond is a quarter more. High: it is slower."
+        "these: from 0.8 to 1.25 times that is neutral, and each shade beyond is a quarter more. High: it is slower. "
+        "Of more than 64 the 16 that were slowest in view, those of open findings, and others evenly between."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -166,13 +156,14 @@ class RankMapPane(Pane):
         self.curves: ChartSpec | None = None
         self.unit = ""
         self.now: list[Reading] = []
+        self.against = ""
+        """What a rank's step time is told over."""
         self._wanted: Hashable = None
         """What the map was made for."""
         self._stale_at = 0.0
-        self._chosen: list[int | None] = []
-        self._of: list[int | None] = []
-        """Ranks that they were chosen from."""
-        self._choose_at = 0.0
+        self._choice = RankChoice()
+        self._session: Callable[[], Session | None] = lambda: None
+        """Whose ranks these are; not kept alive."""
 
     def body(self) -> ComposeResult:
         """One of them is there."""
@@ -181,7 +172,7 @@ class RankMapPane(Pane):
 
     def gather(self, look: Look) -> None:
         """The window of each rank; of many not with a key, which moves what is there, but soon after."""
-        ranks, now, view = look.session.state.ranks, time.monotonic(), look.view
+        ranks, view = look.session.state.ranks, look.view
         self.curves, self.owes = None, False
         if len(ranks) <= FEW:
             # Before the first layout about as many as there will be: a run that has ended is not drawn again by itself.
@@ -190,31 +181,44 @@ class RankMapPane(Pane):
             series = [known for process in ranks.values() if (known := process.series.get(STEP_TIME)) is not None]
             self.now = [reading_of(one, view.cursor, one.last_x or 0.0) for one in series]
             return
+        if self._session() is not look.session:
+            self._session, self._choice = weakref.ref(look.session), RankChoice()
+            self.spec, self._wanted = HeatSpec(), None
         columns = self.heat.columns or 1
-        wanted = (view.query, view.window, columns, len(ranks))
-        is_crowd, is_other = len(ranks) > MOST_RANKS, wanted != self._wanted
-        has_map = self.spec.values is not None and self.spec.values.size
-        self.owes = bool(is_crowd and is_other and has_map and not look.at_leisure)
-        is_stale = look.at_leisure and now >= self._stale_at
-        if not is_crowd or is_stale or (is_other and not self.owes):
-            self._wanted, self._stale_at = wanted, now + FRESH_SECONDS
-            self.spec = rank_spec(self._choose(ranks, now), view, columns, look.markers, look.spans)
+        if len(ranks) <= MOST_RANKS:
+            self.against = "over the median of all ranks"
+            self.spec = rank_spec(ranks, view, columns, look.markers, look.spans)
         else:
-            markers, spans = tuple(look.markers), tuple(look.spans)
-            self.spec = replace(self.spec, x_range=view.window, cursor_x=view.cursor, markers=markers, spans=spans)
+            self._gather_some(look, ranks, columns)
 
-    def _choose(self, ranks: dict[int | None, ProcessState], now: float) -> dict[int | None, ProcessState]:
-        """Those that have a row."""
-        if self._of != (all_ranks := list(ranks)) or now >= self._choose_at:
-            self._of, self._chosen, self._choose_at = all_ranks, chosen_ranks(ranks), now + CHOSEN_SECONDS
-        return {rank: ranks[rank] for rank in self._chosen}
+    def _gather_some(self, look: Look, ranks: Ranks, columns: int) -> None:
+        """The map of some of many ranks."""
+        view, choice, now = look.view, self._choice, time.monotonic()
+        self.against = "over the median of these ranks"
+        wanted = (view.query, view.window, columns, len(ranks))
+        is_other, has_map = wanted != self._wanted, self.spec.values is not None and self.spec.values.size
+        is_put_off = is_other and has_map and not look.at_leisure
+        if is_other and not is_put_off:
+            choice.view_changes()
+        before = choice.chosen
+        if look.at_leisure or not before:
+            named = {finding.rank for finding in look.findings if finding.status == "open"}
+            choice.look(ranks, named, now, lambda some: rank_spec(some, view, COARSE))
+        is_stale = look.at_leisure and (now >= self._stale_at or choice.chosen != before)
+        if is_stale or (is_other and not is_put_off):
+            self._wanted, self._stale_at = wanted, now + FRESH_SECONDS
+            self.spec = rank_spec({rank: ranks[rank] for rank in choice.chosen}, view, columns)
+            self.spec = replace(self.spec, rows=f"of {len(ranks):,} ranks")
+        markers, spans = tuple(look.markers), tuple(look.spans)
+        self.spec = replace(self.spec, x_range=view.window, cursor_x=view.cursor, markers=markers, spans=spans)
+        self.owes = bool(is_put_off) or not choice.is_complete
 
     def present(self) -> None:
         """Whichever it is."""
         self.chart.display, self.heat.display = self.curves is not None, self.curves is None
         if self.curves is None:
             self.heat.show(self.spec)
-            self.head([], "over the median of all ranks")
+            self.head([], self.against)
             return
         self.chart.show(self.curves)
         told: list[Value] = []
