@@ -155,8 +155,10 @@ def viewer_of(terminal: Terminal) -> psutil.Process:
     return psutil.Process(int(terminal.format("#{pane_pid}"))).children()[0]
 
 
-@pytest.mark.parametrize("ending", ["q", signal.SIGTERM, signal.SIGHUP, "C-c"], ids=str)
-def test_the_mouse_is_the_terminal_s_own_again_after_every_end(ending: str | signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("ending", "code"), [("q", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129), ("C-c", 0)], ids=str
+)
+def test_the_mouse_is_the_terminal_s_own_again_after_every_end(ending: str | signal.Signals, code: int) -> None:
     recorded()
     with Terminal([NTSTOP, "run-1"]) as terminal:
         terminal.wait_for("findings")
@@ -165,7 +167,7 @@ def test_the_mouse_is_the_terminal_s_own_again_after_every_end(ending: str | sig
             viewer_of(terminal).send_signal(ending)
         else:
             terminal.keys(ending)
-        terminal.wait_for("exit code")
+        terminal.wait_for(f"exit code {code}")
         assert modes(terminal) == "0000"
 
 
