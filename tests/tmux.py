@@ -24,9 +24,10 @@ def require_tmux() -> None:
 
 
 class Terminal:
-    """Runs `command` in a terminal of `columns` × `rows`; when it ends, the screen says `exit code N`.
+    """Runs `command` in a terminal of `columns` × `rows`; when it ends, the screen says `left with N`, its exit code.
 
-    Use it in a `with`: leaving it ends the terminal and what runs in it.
+    These are words that nothing under test says; a card says "exit code 0". Use it in a `with`: leaving it ends the
+    terminal and what runs in it.
     """
 
     def __init__(self, command: Sequence[str], *, columns: int = 120, rows: int = 40, **environment: str) -> None:
@@ -35,7 +36,7 @@ class Terminal:
         self._socket = f"{os.environ['XDG_RUNTIME_DIR']}/tmux-{secrets.token_hex(2)}"
         variables = {**os.environ, "TERM": "xterm-256color", **environment}
         # The shell stays, so that the last screen can still be read.
-        script = f"{shlex.join(command)}; echo exit code $?; exec sleep 600"
+        script = f"{shlex.join(command)}; echo left with $?; exec sleep 600"
         self._tmux("-f", os.devnull, "new-session", "-d", "-x", str(columns), "-y", str(rows), script, env=variables)
 
     def screen(self) -> str:

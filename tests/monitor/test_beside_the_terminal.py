@@ -36,7 +36,7 @@ def test_q_leaves_the_job_running_ctrl_c_then_interrupts_it_and_its_code_comes_b
         terminal.wait_for("the job goes on")
         assert runs.resolve("watched").state == "live"
         terminal.keys("C-c")
-        terminal.wait_for("exit code 9")
+        terminal.wait_for("left with 9")
     assert output.read_text() == "it began\ninterrupted\n"
 
 
@@ -47,5 +47,5 @@ def test_the_demo_is_drawn_live_and_ends_with_its_viewer() -> None:
         terminal.wait_for("loss")
         terminal.keys("q")
         terminal.wait_for("the demo has ended")
-        terminal.wait_for("exit code 0")
+        terminal.wait_for("left with 0")
         assert runs.scan()[0].state == "finished"

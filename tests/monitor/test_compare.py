@@ -129,7 +129,7 @@ def test_in_a_terminal_both_are_drawn_with_their_names_and_the_keys_work(home: o
         terminal.keys("Escape")
         terminal.wait_for("step_time")
         terminal.keys("q")
-        terminal.wait_for("exit code 0")
+        terminal.wait_for("left with 0")
 
 
 # --- axes ----------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_nothing_goes_without_an_answer() -> None:
     with Terminal([NTSTOP, "rm", "one"]) as terminal:
         terminal.wait_for("remove 1 run")
         terminal.keys("n", "Enter")
-        terminal.wait_for("exit code 1")
+        terminal.wait_for("left with 1")
     assert folder.exists()
 
 

@@ -44,7 +44,7 @@ def test_in_a_terminal_the_keys_come_from_the_terminal_and_the_frames_from_the_p
         terminal.wait_for("step 149")
         terminal.keys("q")
         # The relay's, which found nobody to read: the viewer's own is 0.
-        terminal.wait_for("exit code 1")
+        terminal.wait_for("left with 1")
     writer.close()
 
 
@@ -88,6 +88,6 @@ def test_over_a_real_ssh_in_a_terminal_q_ends_the_relay_on_the_other_side(tmp_pa
             assert live is not None
             wait_until(lambda: (writer.pump(), live.viewers)[1])
             terminal.keys("q")
-            terminal.wait_for("exit code 0")
+            terminal.wait_for("left with 0")
             wait_until(lambda: (writer.pump(), not live.viewers)[1], what="the relay's end")
         writer.close()

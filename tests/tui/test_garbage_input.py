@@ -36,7 +36,7 @@ def test_what_is_no_key_does_not_end_the_viewer(home: Path, garbage: bytes) -> N
         # The first key may still be taken for the end of what came before it, and `q` closes the help first.
         press_until(terminal, "?", "quit the viewer")
         assert "Traceback" not in terminal.screen()
-        press_until(terminal, "q", "exit code 0")
+        press_until(terminal, "q", "left with 0")
 
 
 def press_until(terminal: Terminal, key: str, text: str) -> None:

@@ -218,7 +218,7 @@ def test_on_the_command_line_a_mistake_is_said_before_the_screen_is_taken(tmp_pa
     config = tmp_path / "ntstop.toml"
     config.write_text('[keys]\nzoom = "z"\n')
     with Terminal([NTSTOP, "run-1"], NTSTOP_CONFIG=str(config)) as terminal:
-        screen = terminal.wait_for("exit code 2").replace("\n", "")  # wherever the path has it wrapped
+        screen = terminal.wait_for("left with 2").replace("\n", "")  # wherever the path has it wrapped
         assert "keys.zoom: there is no such action" in screen and "did you mean keys.zoom-in?" in screen
         assert "Traceback" not in screen
     listed = ntstop("explain", "keys").stdout
@@ -227,7 +227,7 @@ def test_on_the_command_line_a_mistake_is_said_before_the_screen_is_taken(tmp_pa
     with Terminal([NTSTOP, "run-1"], NTSTOP_CONFIG=str(config)) as terminal:
         terminal.wait_for("f9 quit")
         terminal.keys("F9")
-        terminal.wait_for("exit code 0")
+        terminal.wait_for("left with 0")
 
 
 def test_no_help_of_a_pane_names_a_key_that_somebody_may_have_moved() -> None:

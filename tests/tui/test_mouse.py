@@ -167,7 +167,7 @@ def test_the_mouse_is_the_terminal_s_own_again_after_every_end(ending: str | sig
             viewer_of(terminal).send_signal(ending)
         else:
             terminal.keys(ending)
-        terminal.wait_for(f"exit code {code}")
+        terminal.wait_for(f"left with {code}")
         assert modes(terminal) == "0000"
 
 
@@ -183,7 +183,7 @@ def test_suspended_the_mouse_is_given_back_and_taken_again_with_fg() -> None:
         viewer.send_signal(signal.SIGCONT)
         wait_until(lambda: modes(terminal) != "0000", 20, what="it is taken again")
         terminal.keys("q")
-        terminal.wait_for("exit code 0")
+        terminal.wait_for("left with 0")
         assert modes(terminal) == "0000"
 
 

@@ -28,7 +28,7 @@ from tests.helpers import wait_until
 from tests.tmux import Terminal, require_tmux
 
 NTSTOP = str(Path(sys.executable).with_name("ntstop"))
-SHELL = "exit code"
+SHELL = "left with"
 
 
 @dataclass
