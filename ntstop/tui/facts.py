@@ -229,11 +229,6 @@ def _step(process: ProcessState, view: StepView) -> int:
     return round(min(view.shown_last, extent(process)[1], process.x))
 
 
-def _is_silent(session: Session) -> bool:
-    """Whether all that is on disk was read, and no socket speaks."""
-    return session.status.complete and not session.status.live
-
-
 def _replay(replay: ReplaySource | None) -> Replay | None:
     if replay is None:
         return None

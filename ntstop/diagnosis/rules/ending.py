@@ -166,27 +166,23 @@ class EndRule(Rule):
         """Without a failure on record: a Python process does not know its exit code, so the steps have to tell."""
         more = self._of_more(at)
         evidence = [Evidence(f"exit record at step {at:,}{more}, {_status(code)}", "exit", at), *self._last_words()]
+        how = ""
         if more:
-            return Claim(
-                symptom=f"the process ended {self._when(at)}{more}, {_status(code)}",
-                hypothesis="It stopped before its last step: by a rule of its own, a signal, or sys.exit().",
-                fix="Look at the end of the job's output; nothing to do where it was meant to stop there.",
-                confidence="medium that it ended early, by the steps it was to make; low on why: it did not say.",
-                evidence=evidence,
-            )
-        if code is None and self.context.total_steps is None:
-            return Claim(
-                symptom=f"the process ended {self._when(at)}",
-                hypothesis="It came to its end, or sys.exit() ended it: how many steps there were to be was not told.",
-                fix="Nothing to do where this was its last step; else look at the end of the job's output.",
-                confidence="high that it ended; medium on why: sys.exit() leaves no exception and no exit code.",
-                evidence=evidence,
-            )
+            how = f"{more}, {_status(code)}"
+            hypothesis = "It stopped before its last step: by a rule of its own, a signal, or sys.exit()."
+            fix = "Look at the end of the job's output; nothing to do where it was meant to stop there."
+            confidence = "medium that it ended early, by the steps it was to make; low on why: it did not say."
+        elif code is None and self.context.total_steps is None:
+            hypothesis = "It came to its end, or sys.exit() ended it: how many steps there were to be was not told."
+            fix = "Nothing to do where this was its last step; else look at the end of the job's output."
+            confidence = "high that it ended; medium on why: sys.exit() leaves no exception and no exit code."
+        else:
+            hypothesis, fix, confidence = "Training came to its end.", "Nothing to do.", _WRITTEN
         return Claim(
-            symptom=f"the process ended {self._when(at)}",
-            hypothesis="Training came to its end.",
-            fix="Nothing to do.",
-            confidence=_WRITTEN,
+            symptom=f"the process ended {self._when(at)}{how}",
+            hypothesis=hypothesis,
+            fix=fix,
+            confidence=confidence,
             evidence=evidence,
         )
 

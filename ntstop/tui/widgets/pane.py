@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
+from ...session import Session
 from ...text import cell_width, clip, count, safe
 from ..keymap import PLAIN_KEYS, Keymap
 from ..raster.ink import Ink
@@ -238,7 +240,15 @@ class Pane(Vertical, can_focus=True):
         """Steps that a key moves the cursor by."""
         self.owes = False
         """Whether what a key has changed was put off: the next turn is this pane's."""
+        self._session: Callable[[], Session | None] = lambda: None
+        """Whose run was looked at last; not kept alive."""
         self.title_line = PaneTitle(self.called)
+
+    def is_another_run(self, look: Look) -> bool:
+        """Whether this looks at another run than the last did: what was kept of that one is to be forgotten."""
+        is_other = self._session() is not look.session
+        self._session = weakref.ref(look.session)
+        return is_other
 
     def compose(self) -> ComposeResult:
         """The title line, then the body."""

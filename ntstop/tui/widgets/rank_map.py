@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from textual.app import ComposeResult
 
 from ...curves.smooth import smoothed
-from ...session import Session
 from ...text import duration
 from ..raster.heat import HeatSpec
 from ..raster.ink import line
@@ -162,8 +160,6 @@ class RankMapPane(Pane):
         """What the map was made for."""
         self._stale_at = 0.0
         self._choice = RankChoice()
-        self._session: Callable[[], Session | None] = lambda: None
-        """Whose ranks these are; not kept alive."""
 
     def body(self) -> ComposeResult:
         """One of them is there."""
@@ -181,9 +177,8 @@ class RankMapPane(Pane):
             series = [known for process in ranks.values() if (known := process.series.get(STEP_TIME)) is not None]
             self.now = [reading_of(one, view.cursor, one.last_x or 0.0) for one in series]
             return
-        if self._session() is not look.session:
-            self._session, self._choice = weakref.ref(look.session), RankChoice()
-            self.spec, self._wanted = HeatSpec(), None
+        if self.is_another_run(look):
+            self._choice, self.spec, self._wanted = RankChoice(), HeatSpec(), None
         columns = self.heat.columns or 1
         if len(ranks) <= MOST_RANKS:
             self.against = "over the median of all ranks"
@@ -207,7 +202,7 @@ class RankMapPane(Pane):
         is_stale = look.at_leisure and (now >= self._stale_at or choice.chosen != before)
         if is_stale or (is_other and not is_put_off):
             self._wanted, self._stale_at = wanted, now + FRESH_SECONDS
-            self.spec = rank_spec({rank: ranks[rank] for rank in choice.chosen}, view, columns)
+            self.spec = rank_spec({rank: ranks[rank] for rank in choice.chosen if rank in ranks}, view, columns)
             self.spec = replace(self.spec, rows=f"of {len(ranks):,} ranks")
         markers, spans = tuple(look.markers), tuple(look.spans)
         self.spec = replace(self.spec, x_range=view.window, cursor_x=view.cursor, markers=markers, spans=spans)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...run.process import ProcessState
-from ...session import Session
 from ...text import count, duration, number, percent, size
 from ..facts import QUIET_SECONDS
 from ..raster.ink import Ink
@@ -157,15 +155,13 @@ class RanksPane(TablePane[RankLine]):
         self.cursor: float | None = None
         self.is_reading = False
         self._stale_at = 0.0
-        self._session: Callable[[], Session | None] = lambda: None
-        """Whose ranks these are; not kept alive."""
         self.empty = "no rank has told anything yet"
 
     def gather(self, look: Look) -> None:
         """A line for each rank; of a crowd not with a key but soon after, for a thousand lines take 12 ms."""
         now, cursor = time.monotonic(), look.view.cursor
-        if self._session() is not look.session:
-            self._session, self.found = weakref.ref(look.session), ()
+        if self.is_another_run(look):
+            self.found = ()
         is_fresh = len(self.found) >= MANY and now < self._stale_at and cursor == self.cursor
         self.owes = len(self.found) >= CROWD and not look.at_leisure and cursor != self.cursor
         if is_fresh or self.owes:
